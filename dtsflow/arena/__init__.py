@@ -1,0 +1,1 @@
+"""Where batches live: the memory that the plan describes."""

@@ -1,0 +1,1 @@
+"""Compressed bytes to uint8 images, height x width x channels."""

@@ -1,0 +1,1 @@
+"""Regions, slots and the memory plan: every byte of a run, planned before it is allocated."""

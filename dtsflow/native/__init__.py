@@ -1,0 +1,1 @@
+"""The compiled core; absent in this version, so the reference path runs."""

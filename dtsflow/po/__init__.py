@@ -1,0 +1,1 @@
+"""Preprocess operations on uint8 images, and the chain that runs them."""

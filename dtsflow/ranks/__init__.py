@@ -1,0 +1,1 @@
+"""Which of the processes of a run this one is."""

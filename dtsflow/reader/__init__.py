@@ -1,0 +1,1 @@
+"""Which bytes, in which order, when."""

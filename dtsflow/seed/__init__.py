@@ -1,0 +1,1 @@
+"""Addressed randomness: Philox draws and keyed permutations, the same for any worker or rank."""

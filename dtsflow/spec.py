@@ -1,0 +1,63 @@
+"""What an edge of the pipeline carries: named fields with shape, dtype and place.
+
+Specs are threaded through the graph at plan time, left to right, without touching a
+byte. A size that differs from sample to sample is None.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from dtsflow.tensor.dtype import DType
+
+Sides = tuple[int | None, ...]
+
+
+class Place(Enum):
+    """Where the bytes of a field live."""
+
+    DISK = "disk"
+    HOST = "host"
+    ZONE = "zone"
+    DEVICE = "device"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """One named field of a record; `shape` is per sample, None where it varies."""
+
+    name: str
+    shape: Sides
+    dtype: DType
+    place: Place
+
+    def __str__(self) -> str:
+        sides = "x".join("?" if side is None else str(side) for side in self.shape)
+        return f"{self.name} {self.dtype.value}[{sides}] in {self.place.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSpec:
+    """One image, height x width x channels; None where images differ."""
+
+    height: int | None
+    width: int | None
+    channels: int
+    dtype: DType = DType.UINT8
+
+    def __str__(self) -> str:
+        sides = "x".join("?" if s is None else str(s) for s in (self.height, self.width))
+        return f"{self.dtype.value}[{sides}x{self.channels}]"
+
+    def field(self, name: str, place: Place) -> FieldSpec:
+        """This image as a field of a record."""
+        return FieldSpec(name, (self.height, self.width, self.channels), self.dtype, place)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSpec:
+    """The fields that one edge of the graph carries for every sample."""
+
+    fields: tuple[FieldSpec, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(str(field) for field in self.fields)

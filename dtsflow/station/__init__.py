@@ -1,0 +1,1 @@
+"""Many workers fill one batch: zones and turns."""

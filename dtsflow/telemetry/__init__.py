@@ -1,0 +1,1 @@
+"""Counters of a run and the report made of them."""

@@ -1,0 +1,1 @@
+"""Shapes, element types and tensor descriptors: the vocabulary of memory."""

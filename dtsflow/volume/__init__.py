@@ -1,0 +1,1 @@
+"""Bytes at rest: reading, checking and writing DTS volumes."""
