@@ -27,7 +27,7 @@ _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 @dataclass_transform(frozen_default=True, kw_only_default=False, field_specifiers=(Field,))
 def configurable(cls: type[T]) -> type[T]:
     """Make `cls` a frozen, validated dataclass that configuration may name."""
-    made = pydantic_dataclass(frozen=True, config=_CONFIG)(cls)
+    made: type[T] = pydantic_dataclass(frozen=True, config=_CONFIG)(cls)  # type: ignore[assignment]  # it returns cls, typed as pydantic's own protocol
     setattr(made, _MARK, made)
     return made
 

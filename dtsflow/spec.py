@@ -32,7 +32,11 @@ class FieldSpec:
 
     def __str__(self) -> str:
         sides = "x".join("?" if side is None else str(side) for side in self.shape)
-        return f"{self.name} {self.dtype.value}[{sides}] in {self.place.value}"
+        return (
+            f"{self.name} {self.dtype.value}[{sides}]"
+            if sides
+            else f"{self.name} {self.dtype.value}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +64,5 @@ class RecordSpec:
     fields: tuple[FieldSpec, ...]
 
     def __str__(self) -> str:
-        return ", ".join(str(field) for field in self.fields)
+        places = ", ".join(dict.fromkeys(field.place.value for field in self.fields))
+        return f"{', '.join(str(field) for field in self.fields)} ({places})"

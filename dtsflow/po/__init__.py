@@ -1,1 +1,16 @@
 """Preprocess operations on uint8 images, and the chain that runs them."""
+
+from dtsflow.po.chain import Chain
+from dtsflow.po.crop import CenterCrop, RandomResizedCrop
+from dtsflow.po.flip import RandomHorizontalFlip
+from dtsflow.po.normalize import Normalize
+from dtsflow.po.resize import Resize
+
+__all__ = [
+    "CenterCrop",
+    "Chain",
+    "Normalize",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "Resize",
+]

@@ -1,1 +1,1 @@
-"""Addressed randomness: Philox draws and keyed permutations, the same for any worker or rank."""
+"""Addressed randomness: Philox draws and permutations, the same for every worker."""

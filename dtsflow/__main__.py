@@ -1,0 +1,8 @@
+"""`python -m dtsflow`: the same as the command `dtsflow`."""
+
+import sys
+
+from dtsflow.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""What a consumer gets: the arrays of one batch and where they stand in the run."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """One batch of one rank, readable until the next one is asked for.
+
+    The arrays are views of fixed memory; copy what must live longer. BF16 pixels are
+    carried as their 16 bits in uint16.
+
+    Attributes:
+        images: Pixels (B, H, W, C).
+        padded: The same pixels with padded channels (B, H, W, padded C).
+        labels: int32 (B,); -1 in a missing row.
+        valid: bool (B,); False in a missing row.
+        sample_ids: int64 (B,); -1 in a missing row.
+        phase: Name of the phase.
+        epoch: Epoch within the run.
+        step: Number of the global batch within the epoch.
+        first_row: Where this rank's rows begin in the global batch.
+        zone: 0 or 1, the memory it lies in.
+    """
+
+    images: npt.NDArray[Any]
+    padded: npt.NDArray[Any]
+    labels: npt.NDArray[np.int32]
+    valid: npt.NDArray[np.bool_]
+    sample_ids: npt.NDArray[np.int64]
+    phase: str
+    epoch: int
+    step: int
+    first_row: int
+    zone: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def compact(self) -> "Batch":
+        """A copy of the valid rows alone, in memory of its own."""
+        padded = self.padded[self.valid]
+        return replace(
+            self,
+            images=padded[..., : self.images.shape[-1]],
+            padded=padded,
+            labels=self.labels[self.valid],
+            sample_ids=self.sample_ids[self.valid],
+            valid=self.valid[self.valid],
+        )

@@ -1,0 +1,102 @@
+"""A contact sheet: what the first batch looks like."""
+
+import logging
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw, ImageFont
+from pydantic import Field
+
+from dtsflow.arena.batch import Batch
+from dtsflow.configurable import configurable
+from dtsflow.consumer.consumer import Stage
+from dtsflow.errors import ConfigError
+from dtsflow.po.normalize import Normalize
+
+log = logging.getLogger(__name__)
+
+_MARGIN = 8
+_CAPTION = 18  # pixels below each picture
+_SMALLEST = 96  # pixels: a digit of 28 is enlarged so that a person sees it
+_PAPER, _INK = (255, 255, 255), (40, 40, 40)
+
+
+@configurable
+class Sheet:
+    """Draw the first batch, normalisation undone and labels below, as one PNG.
+
+    Attributes:
+        images: Pictures on the sheet at the most.
+        columns: Pictures side by side.
+        file: Name of the PNG, within the run folder unless absolute.
+    """
+
+    images: Annotated[int, Field(ge=1)] = 64
+    columns: Annotated[int, Field(ge=1)] = 8
+    file: str = "sheet.png"
+
+    def open(self, stage: Stage) -> "Drawing":
+        """Wait for the first batch.
+
+        Raises:
+            ConfigError: The run has no folder and `file` is not absolute.
+        """
+        if stage.folder is None and not Path(self.file).is_absolute():
+            raise ConfigError(
+                f"consumer.file: {self.file!r} has no folder to go to, for this run writes none. "
+                "Give an absolute path, or give the run a name."
+            )
+        return Drawing(self, (stage.folder or Path()) / self.file, stage)
+
+
+class Drawing:
+    """A sheet that is drawn once the first batch arrives."""
+
+    def __init__(self, sheet: Sheet, path: Path, stage: Stage) -> None:
+        self._sheet, self._path, self._stage = sheet, path, stage
+        self._drawn = False
+
+    def take(self, batch: Batch) -> None:
+        """Draw `batch` if it is the first."""
+        if not self._drawn:
+            self._drawn = True
+            rows = np.flatnonzero(batch.valid)[: self._sheet.images]
+            pictures = [picture(batch.images[row], self._stage.normalize) for row in rows]
+            captions = [self._caption(int(label)) for label in batch.labels[rows]]
+            draw(pictures, captions, self._sheet.columns).save(self._path)
+            log.info("contact sheet of %d images: %s", len(rows), self._path)
+
+    def _caption(self, label: int) -> str:
+        names = self._stage.class_names
+        name = names[label] if 0 <= label < len(names) else str(label)
+        return name if name == str(label) else f"{label} {name}"
+
+    def results(self) -> dict[str, Any]:
+        """Where the sheet is, as `sheet`."""
+        return {"sheet": str(self._path)}
+
+
+def picture(pixels: npt.NDArray[Any], normalize: Normalize | None) -> Image.Image:
+    """One row's pixels (H, W, C) as a picture, with normalisation undone."""
+    plain = pixels if normalize is None else normalize.restore(pixels)
+    return Image.fromarray(plain[..., 0] if plain.shape[-1] == 1 else np.ascontiguousarray(plain))
+
+
+def draw(pictures: list[Image.Image], captions: list[str], columns: int) -> Image.Image:
+    """Pictures of one size in a grid, each with its caption below."""
+    width, height = pictures[0].size
+    zoom = max(1, -(-_SMALLEST // max(width, height)))
+    wide, high = width * zoom + _MARGIN, height * zoom + _CAPTION + _MARGIN
+    columns = min(columns, len(pictures))
+    lines = -(-len(pictures) // columns)
+    page = Image.new("RGB", (columns * wide + _MARGIN, lines * high + _MARGIN), _PAPER)
+    pen, font = ImageDraw.Draw(page), ImageFont.load_default(12)
+    for number, (image, caption) in enumerate(zip(pictures, captions, strict=True)):
+        left, top = _MARGIN + number % columns * wide, _MARGIN + number // columns * high
+        page.paste(
+            image.resize((width * zoom, height * zoom), Image.Resampling.NEAREST), (left, top)
+        )
+        pen.text((left, top + height * zoom + 2), caption, _INK, font)
+    return page

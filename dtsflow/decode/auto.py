@@ -1,0 +1,45 @@
+"""`decode: auto`: the fastest decoder that this machine has."""
+
+import logging
+from functools import cache
+
+from dtsflow.configurable import configurable
+from dtsflow.decode import turbojpeg
+from dtsflow.decode.decoder import Decoder
+from dtsflow.decode.orientation import Orientation
+from dtsflow.decode.pillow import Pillow, PillowDecoder
+from dtsflow.errors import MissingPartError
+
+log = logging.getLogger(__name__)
+
+
+@configurable
+class Auto:
+    """Decode JPEGs with libjpeg-turbo where it is installed, all else with Pillow."""
+
+    orientation: Orientation = "ignore"
+
+    def start(self) -> Decoder:
+        """Make the decoder of one worker.
+
+        Where libjpeg-turbo is missing it is Pillow's, which gives the same pixels, and
+        the process logs one warning.
+        """
+        try:
+            return turbojpeg.TurboDecoder(self.orientation)
+        except MissingPartError as missing:
+            _warn(str(missing))
+            return PillowDecoder(self.orientation)
+
+    def describe(self) -> str:
+        """Name the library and its version, for the plan."""
+        try:
+            turbojpeg.load()
+        except MissingPartError as missing:
+            return f"{Pillow(self.orientation).describe()} ({missing})"
+        return f"turbojpeg {turbojpeg.library_version()}"
+
+
+@cache  # so every worker may call it, and the process says it once
+def _warn(reason: str) -> None:
+    log.warning("JPEGs are decoded by Pillow, which is slower: %s", reason)

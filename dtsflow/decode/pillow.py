@@ -1,0 +1,159 @@
+"""Decoding by Pillow: for every format that libjpeg-turbo declines."""
+
+import io
+import struct
+import zlib
+from typing import Final
+
+import numpy as np
+import PIL
+from PIL import Image as PillowImage
+from PIL.BmpImagePlugin import BmpImageFile
+from PIL.GifImagePlugin import GifImageFile
+from PIL.ImageFile import ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
+from PIL.PpmImagePlugin import PpmImageFile
+from PIL.TiffImagePlugin import TiffImageFile
+from PIL.WebPImagePlugin import WebPImageFile
+
+from dtsflow.configurable import configurable
+from dtsflow.decode.decoder import Encoded, Image
+from dtsflow.decode.jpeg import read_jpeg, without_metadata
+from dtsflow.decode.orientation import (
+    UPRIGHT,
+    Orientation,
+    read_orientation,
+    turn_upright,
+    upright_size,
+)
+from dtsflow.decode.policy import Facts, Format, check_size, sniff
+from dtsflow.errors import DecodeError
+
+# Opened by class, because Image.open would also try plugins that start programs (EPS),
+# and because it warns of a big image before its size can be checked: a warning cannot
+# be caught in one thread alone.
+_READERS: Final[dict[Format, type[ImageFile]]] = {
+    Format.JPEG: JpegImageFile,
+    Format.PNG: PngImageFile,
+    Format.GIF: GifImageFile,
+    Format.BMP: BmpImageFile,
+    Format.WEBP: WebPImageFile,
+    Format.TIFF: TiffImageFile,
+    Format.PPM: PpmImageFile,
+}
+# What Pillow was seen to raise on damaged files. A Warning is raised where the process
+# runs with warnings as errors.
+_REFUSALS: Final = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    RuntimeError,
+    AssertionError,
+    struct.error,
+    zlib.error,
+    PillowImage.DecompressionBombError,
+    Warning,
+)
+
+
+@configurable
+class Pillow:
+    """Decode everything with Pillow."""
+
+    orientation: Orientation = "ignore"
+
+    def start(self) -> "PillowDecoder":
+        """Make the decoder of one worker."""
+        return PillowDecoder(self.orientation)
+
+    def describe(self) -> str:
+        """Name the library and its version, for the plan."""
+        return f"pillow {PIL.__version__}"
+
+
+class PillowDecoder:
+    """Decodes whatever Pillow reads; satisfies Decoder.
+
+    Pillow reports no warnings of libjpeg's, so a JPEG damaged inside a scan may pass.
+    A TIFF is always turned upright, by Pillow, and of a damaged one libtiff complains
+    on standard error as well.
+    """
+
+    def __init__(self, orientation: Orientation) -> None:
+        self._turns = orientation == "apply"
+
+    def probe(self, data: Encoded) -> Facts:
+        """Read the size from the header, with the orientation applied if so configured.
+
+        Raises:
+            DecodeError: The bytes are no image, or not a whole JPEG.
+        """
+        view = memoryview(data)
+        if sniff(view) is Format.JPEG:
+            header = read_jpeg(view)
+            height, width, orientation = header.height, header.width, header.orientation
+        else:
+            image, orientation = _open(view)
+            width, height = image.size
+        return upright_size(height, width, orientation if self._turns else UPRIGHT)
+
+    def decode(self, data: Encoded) -> Image:
+        """Decode the whole image to RGB.
+
+        Raises:
+            DecodeError: The bytes are no image, no whole JPEG, or Pillow refused them.
+        """
+        image, orientation = _open(memoryview(data))
+        claimed = image.size
+        try:
+            pixels = _to_rgb(image)
+        except _REFUSALS as error:
+            raise _refusal(error) from error
+        if pixels.shape != (claimed[1], claimed[0], 3):
+            raise DecodeError(
+                f"its header claims {claimed[1]} x {claimed[0]} pixels and its data holds "
+                f"{pixels.shape[0]} x {pixels.shape[1]}"
+            )
+        return turn_upright(pixels, orientation) if self._turns else pixels
+
+
+def _open(data: memoryview) -> tuple[ImageFile, int]:
+    """Read the header; give the image, still without pixels, and its orientation."""
+    found = sniff(data)
+    if found is Format.JPEG:
+        # Pillow would look for a resolution in the metadata, and warn of damage there.
+        header = read_jpeg(data)
+        stored, orientation = without_metadata(data, header), header.orientation
+    else:
+        stored, orientation = bytes(data), None
+    try:
+        image = _READERS[found](io.BytesIO(stored))
+    except _REFUSALS as error:
+        raise _refusal(error) from error
+    check_size(image.height, image.width)
+    if orientation is None:
+        exif = image.info.get("exif")
+        orientation = read_orientation(exif) if isinstance(exif, bytes) else UPRIGHT
+    return image, orientation
+
+
+def _to_rgb(image: ImageFile) -> Image:
+    image.load()
+    if image.mode == "F":
+        raise DecodeError("its pixels are 32-bit floats, which have no stated range")
+    if image.mode.startswith("I"):  # 16 bits a pixel, kept in 16 or in 32
+        values = np.clip(np.asarray(image), 0, 0xFFFF)
+        gray = (values >> 8).astype(np.uint8)
+        return np.repeat(gray[:, :, None], 3, axis=2)
+    image.info.pop("transparency", None)  # dropped; left in, Pillow warns that it drops it
+    return np.asarray(image.convert("RGB"))
+
+
+def _refusal(error: Exception) -> DecodeError:
+    return DecodeError(f"Pillow cannot decode it: {str(error) or type(error).__name__}")

@@ -1,0 +1,61 @@
+"""dtsflow as a library: open a run from overrides, from a dict, or from both."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from dtsflow.build import build
+from dtsflow.compose import compose
+from dtsflow.plan_text import plan_text
+from dtsflow.run import Run
+from dtsflow.telemetry.folder import RunFolder
+
+
+def open(*config: str | Mapping[str, Any], config_dir: str | Path | None = None) -> Run:  # noqa: A001
+    """Plan and open a run; use it as `with dtsflow.open(…) as run: …`.
+
+    Args:
+        config: Overrides as on the command line, and trees to lay over the result:
+            `dtsflow.open("+experiment=cifar10", {"volume": {"path": "cifar10.dts"}})`.
+        config_dir: A folder of configs that is searched before `./conf` and our own.
+
+    Raises:
+        ConfigError: The configuration makes no sense.
+        PlanError: Its parts do not fit together.
+        VolumeError: The data set is not what it should be.
+    """
+    laid_over: dict[str, Any] = {}
+    for part in config:
+        if not isinstance(part, str):
+            laid_over = _merge(laid_over, part)
+    overrides = [part for part in config if isinstance(part, str)]
+    folder = None if config_dir is None else Path(config_dir)
+    return start(compose(overrides, values=laid_over, config_dir=folder).values)
+
+
+def start(values: Mapping[str, Any], *, command: str = "") -> Run:
+    """Open the run that a composed tree describes; it has a folder if it has a name."""
+    pipeline = build(values)
+    rank = pipeline.ranks.start()
+    pipeline.volume.prepare()
+    plan = pipeline.plan(rank)
+    if pipeline.name is None:
+        return plan.open()
+    folder = RunFolder.make(pipeline.name, rank, command)
+    folder.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(values))))
+    folder.write("plan.txt", plan_text(plan))
+    try:
+        return plan.open(folder)
+    except BaseException:
+        folder.close()
+        raise
+
+
+def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(first)
+    for key, value in second.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merge(merged[key], value) if both else value
+    return merged

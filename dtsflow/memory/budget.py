@@ -1,0 +1,40 @@
+"""How much memory a run may plan for."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from dtsflow.configurable import configurable
+from dtsflow.errors import MemoryPlanError
+from dtsflow.memory.limit import memory_limit
+
+
+@configurable
+class Budget:
+    """Refuse a plan that needs more than `limit` bytes.
+
+    Attributes:
+        limit: Bytes, or `auto`: what the machine and its control group allow.
+    """
+
+    limit: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+
+    def allowed_bytes(self) -> int:
+        """The limit in bytes."""
+        return memory_limit() if self.limit == "auto" else self.limit
+
+    def check(self, entries: Mapping[str, int]) -> None:
+        """Refuse `entries` (bytes by name) when their sum is over the limit.
+
+        Raises:
+            MemoryPlanError: Both numbers, and the biggest entries.
+        """
+        needed, allowed = sum(entries.values()), self.allowed_bytes()
+        if needed > allowed:
+            biggest = sorted(entries.items(), key=lambda entry: -entry[1])[:3]
+            raise MemoryPlanError(
+                f"The plan needs {needed:,} bytes and memory.limit is {allowed:,}. The biggest "
+                f"entries: {', '.join(f'{name} {size:,}' for name, size in biggest)}. Choose a "
+                "smaller batch_size or data set, or raise memory.limit."
+            )

@@ -1,0 +1,181 @@
+"""The memory plan: where every tensor of a run lies, before any byte exists."""
+
+import hashlib
+from dataclasses import replace
+from typing import Final
+
+from dtsflow.errors import MemoryPlanError
+from dtsflow.memory.drawing import draw
+from dtsflow.memory.region import Region
+from dtsflow.memory.slot import slot_bytes
+from dtsflow.memory.validation import validate
+from dtsflow.tensor.dtensor import DTensor
+from dtsflow.tensor.dtype import DType
+from dtsflow.tensor.shape import Shape
+
+Span = tuple[int, int]
+
+_ZONES: Final = (
+    (Region.I_A_LABEL, Region.I_A_DATA),
+    (Region.I_B_LABEL, Region.I_B_DATA),
+)
+
+
+class MemoryPlan:
+    """Collects tensors, then places them once and for all.
+
+    Until `finalize` tensors can be allocated and nothing has an address; afterwards it
+    is the other way round. All sizes and offsets are in bytes.
+    """
+
+    def __init__(self) -> None:
+        self._tensors: list[DTensor] = []
+        self._spans: dict[Region, Span] = {}  # filled by finalize, empty before
+
+    def allocate(self, region: Region, shape: Shape, dtype: DType, name: str = "") -> DTensor:
+        """Reserve a slot; the tensor returned has the next id and no offset yet.
+
+        Raises:
+            MemoryPlanError: The plan is final, or the region does not hold `dtype`.
+        """
+        self._expect_open(f"allocate a tensor in {region.name}")
+        if dtype not in region.dtypes:
+            valid = ", ".join(sorted(allowed.value for allowed in region.dtypes))
+            raise MemoryPlanError(
+                f"{region.name} was asked to hold {dtype.value}{shape}, and it holds "
+                f"{valid}. Use that type, or the region made for {dtype.value}."
+            )
+        size = slot_bytes(shape, dtype, region)
+        tensor = DTensor(len(self._tensors), name, shape, dtype, region, size)
+        self._tensors.append(tensor)
+        return tensor
+
+    def input_buffers(self, *, batch: int, image: Shape, dtype: DType) -> "MemoryPlan":
+        """Reserve labels and images for `batch` samples in both zones; n is replaced.
+
+        Raises:
+            MemoryPlanError: The plan is final, or `batch` is not positive.
+        """
+        images = replace(image, n=batch)
+        for label, data in _ZONES:
+            self.allocate(label, Shape.from_logical((batch,)), DType.INT32, "labels")
+            self.allocate(data, images, dtype, "images")
+        return self
+
+    def finalize(self) -> "MemoryPlan":
+        """Give every tensor its offset, region after region, and close the plan.
+
+        Raises:
+            MemoryPlanError: The plan is already final, or the tensors do not belong
+                together; then it stays open.
+        """
+        self._expect_open("finalize it again")
+        placed: list[DTensor] = []
+        spans: dict[Region, Span] = {}
+        cursor = 0
+        for region in Region:
+            start = cursor
+            for tensor in self._tensors:
+                if tensor.region is region:
+                    placed.append(replace(tensor, offset=cursor))
+                    cursor += tensor.slot_bytes
+            spans[region] = (start, cursor)
+        validate(placed)
+        self._tensors, self._spans = placed, spans
+        return self
+
+    @property
+    def total_bytes(self) -> int:
+        """Size of the arena that holds the whole plan."""
+        return sum(tensor.slot_bytes for tensor in self.tensors)
+
+    @property
+    def tensors(self) -> tuple[DTensor, ...]:
+        """Every tensor, in memory order."""
+        self._expect_final()
+        return tuple(self._tensors)
+
+    @property
+    def zone_bytes(self) -> int:
+        """Size of one input zone, labels and data: what a single copy moves.
+
+        Raises:
+            MemoryPlanError: The two zones differ.
+        """
+        zone_a, zone_b = (
+            self.region_bytes(label) + self.region_bytes(data) for label, data in _ZONES
+        )
+        if zone_a != zone_b:
+            raise MemoryPlanError(
+                f"input zone A has {zone_a} bytes and zone B {zone_b}. A batch may land in "
+                "either, so allocate the same tensors in both."
+            )
+        return zone_a
+
+    def tensor(self, id: int) -> DTensor:  # noqa: A002  # the field's own name
+        """Look up the tensor that `allocate` gave this id, with its offset.
+
+        Raises:
+            MemoryPlanError: The plan is not final, or has no such tensor.
+        """
+        for tensor in self.tensors:
+            if tensor.id == id:
+                return tensor
+        raise MemoryPlanError(
+            f"tensor {id} was asked for, and this plan has {len(self._tensors)}, numbered "
+            "from 0. Use an id that this plan's allocate() returned."
+        )
+
+    def region_tensors(self, region: Region) -> tuple[DTensor, ...]:
+        """The tensors of a region, in memory order, with their offsets."""
+        return tuple(tensor for tensor in self.tensors if tensor.region is region)
+
+    def region_offset(self, region: Region) -> int:
+        """Where a region begins; an empty one begins where the next tensor does."""
+        return self.range(region, region)[0]
+
+    def region_bytes(self, region: Region) -> int:
+        """Size of a region, 0 if nothing is in it."""
+        start, stop = self.range(region, region)
+        return stop - start
+
+    def range(self, first: Region, last: Region) -> Span:
+        """Where the run of regions from `first` to `last` inclusive starts and stops.
+
+        Raises:
+            MemoryPlanError: The plan is not final, or `first` comes after `last`.
+        """
+        self._expect_final()
+        if first.index > last.index:
+            raise MemoryPlanError(
+                f"the run from {first.name} to {last.name} was asked for, and they are "
+                f"regions {first.index} and {last.index} in memory order. Swap them."
+            )
+        return self._spans[first][0], self._spans[last][1]
+
+    def digest(self) -> str:
+        """SHA-256, in hex, over the place of every slot; names do not count."""
+        hashed = hashlib.sha256()
+        for t in self.tensors:
+            slot = f"{t.id} {t.region.name} {t.shape} {t.dtype.value} {t.slot_bytes} {t.offset}\n"
+            hashed.update(slot.encode())
+        return hashed.hexdigest()
+
+    def table(self) -> str:
+        """Draw the plan: one line for each tensor, and the total."""
+        return draw(self.tensors, self.total_bytes)
+
+    def _expect_open(self, action: str) -> None:
+        if self._spans:
+            raise MemoryPlanError(
+                f"cannot {action}: the plan is final, {len(self._tensors)} tensors in "
+                f"{self.total_bytes} bytes, and its addresses are in use. Do it before "
+                "finalize(), or make a new plan."
+            )
+
+    def _expect_final(self) -> None:
+        if not self._spans:
+            raise MemoryPlanError(
+                f"the plan is not final, and its {len(self._tensors)} tensors have no "
+                "addresses yet. Call finalize() first."
+            )

@@ -1,0 +1,151 @@
+"""The pipeline: the stages of a run as fields, in the order data flows through them."""
+
+from typing import Annotated, Literal, Protocol, runtime_checkable
+
+from pydantic import Field
+
+from dtsflow.arena.host import Host
+from dtsflow.configurable import configurable
+from dtsflow.consumer.consumer import Consumer
+from dtsflow.decode.decoder import Decoder
+from dtsflow.decode.pixels import PixelDecoder
+from dtsflow.errors import PlanError
+from dtsflow.memory.budget import Budget
+from dtsflow.memory.limit import cpu_limit
+from dtsflow.memory.plan import MemoryPlan
+from dtsflow.plan import Plan
+from dtsflow.po.chain import Chain
+from dtsflow.ranks.rank import Rank
+from dtsflow.ranks.single import Single
+from dtsflow.reader.order import Order, Shuffle, Tail, auto_lanes, window_blocks
+from dtsflow.reader.resident import Resident
+from dtsflow.spec import ImageSpec
+from dtsflow.station.station import Station
+from dtsflow.tensor.shape import Shape
+from dtsflow.volume.volume_set import VolumeSet
+
+PHASE = "train"  # without `phases`, a run has this one
+CHUNK_ROWS = 16  # rows one worker fills at a time, so that a batch divides over many workers
+
+Auto = Literal["auto"]
+Positive = Annotated[int, Field(ge=1)]
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where the data set comes from."""
+
+    def prepare(self) -> None:
+        """Make what has to exist on disk before planning; usually nothing."""
+
+    def scan(self) -> VolumeSet:
+        """Read headers and block counts; nothing stays open."""
+
+
+@runtime_checkable
+class Decode(Protocol):
+    """How stored images are decoded."""
+
+    def start(self) -> Decoder:
+        """A decoder for one worker."""
+
+    def describe(self) -> str:
+        """What will decode, for the plan."""
+
+
+@configurable
+class Pipeline:
+    """A configured run: the stages in flow order, then what they share.
+
+    Attributes:
+        name: Name of the run folder; without it the library writes none.
+        seed: Seed of every random number, 0 ≤ seed < 2⁶⁴.
+        epochs: Passes over the data.
+        batch_size: Rows of a global batch, over all ranks.
+        workers: Threads that decode and preprocess; `auto` is the CPUs this process may
+            use, divided by the ranks of this node.
+        lanes: Canonical shards of an epoch; part of the order, so never taken from the
+            number of ranks. `auto` is the largest divisor of `batch_size` up to 16.
+        tail: What becomes of a last batch that is not full: `pad`, `drop` or `wrap`.
+        max_steps: End the run after this many batches.
+    """
+
+    volume: Source
+    reader: Resident
+    decode: Decode
+    po: Chain
+    station: Station
+    arena: Host
+    consumer: Consumer
+    ranks: Single
+    memory: Budget
+    name: Annotated[str, Field(min_length=1)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
+    epochs: Annotated[int, Field(ge=1, lt=1 << 32)] = 1
+    batch_size: Positive = 256
+    workers: Positive | Auto = "auto"
+    lanes: Annotated[int, Field(ge=1, lt=1 << 16)] | Auto = "auto"
+    tail: Tail = Tail.PAD
+    max_steps: Positive | None = None
+
+    def plan(self, rank: Rank) -> Plan:
+        """Work out every spec, span and order of the run for one rank.
+
+        Reads headers and block counts; opens nothing for good, allocates nothing.
+
+        Raises:
+            PlanError: The parts do not fit together.
+            VolumeError: The data set is not what it should be.
+        """
+        volumes = self.volume.scan()
+        specs = tuple(self.po.specs(volumes.image))
+        order = self._order(volumes)
+        lanes = order.lanes_of(rank.index, rank.size)
+        rows = len(lanes) * order.lane_rows
+        return Plan(
+            pipeline=self,
+            rank=rank,
+            volumes=volumes,
+            order=order,
+            lanes=lanes,
+            specs=specs,
+            memory=_input_plan(rows, specs[-1]),
+            workers=self._workers(rank),
+            chunk_rows=min(CHUNK_ROWS, rows),
+        )
+
+    def decoder(self, volumes: VolumeSet) -> Decoder:
+        """A decoder for one worker: the configured one, or that of raw pixels."""
+        if volumes.layout == "pixels":
+            return PixelDecoder(volumes.image)
+        return self.decode.start()
+
+    def _order(self, volumes: VolumeSet) -> Order:
+        lanes = auto_lanes(self.batch_size) if self.lanes == "auto" else self.lanes
+        shuffle = self.reader.shuffle
+        if volumes.layout == "pixels" and shuffle is Shuffle.BLOCKS:
+            shuffle = Shuffle.FULL  # a pixel set has no blocks to permute
+        return Order(
+            counts=volumes.counts,
+            batch_size=self.batch_size,
+            lanes=lanes,
+            seed=self.seed,
+            shuffle=shuffle,
+            tail=self.tail,
+            window=window_blocks(self.reader.window_bytes, lanes),
+        )
+
+    def _workers(self, rank: Rank) -> int:
+        if self.workers != "auto":
+            return self.workers
+        # IO threads wait for the disk and need next to no CPU, so none is set aside.
+        return max(1, cpu_limit() // rank.local_size)
+
+
+def _input_plan(rows: int, pixels: ImageSpec) -> MemoryPlan:
+    if pixels.height is None or pixels.width is None:
+        raise PlanError(
+            f"po: the chain ends in images of varying size ({pixels}); end it in one size."
+        )
+    image = Shape(1, pixels.height, pixels.width, pixels.channels)
+    return MemoryPlan().input_buffers(batch=rows, image=image, dtype=pixels.dtype).finalize()

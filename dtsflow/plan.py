@@ -1,0 +1,133 @@
+"""The plan: everything a run will do, worked out before a byte is allocated."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dtsflow.memory.plan import MemoryPlan
+from dtsflow.ranks.rank import Rank
+from dtsflow.reader.order import Order
+from dtsflow.spec import FieldSpec, ImageSpec, Place, RecordSpec
+from dtsflow.tensor.dtype import DType
+from dtsflow.volume.volume_set import VolumeSet
+
+if TYPE_CHECKING:
+    from dtsflow.pipeline import Pipeline
+    from dtsflow.run import Run
+    from dtsflow.telemetry.folder import RunFolder
+
+BESIDE_ROW_BYTES = 1 + 8  # `valid` and `sample_ids` of one row, in each of the two zones
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every spec, span and order of a run, for one rank.
+
+    Attributes:
+        pipeline: What was planned.
+        rank: For whom.
+        volumes: The data set.
+        order: Which sample stands in which row of which batch.
+        lanes: The lanes of this rank.
+        specs: The image as decoded, then as each preprocess operation leaves it.
+        memory: The device memory plan.
+        workers: Threads that fill batches.
+        chunk_rows: Rows that one worker fills at a time.
+    """
+
+    pipeline: "Pipeline"
+    rank: Rank
+    volumes: VolumeSet
+    order: Order
+    lanes: range
+    specs: tuple[ImageSpec, ...]
+    memory: MemoryPlan
+    workers: int
+    chunk_rows: int
+
+    def open(self, folder: "RunFolder | None" = None) -> "Run":
+        """Allocate memory, start threads and begin to read.
+
+        Raises:
+            MemoryPlanError: The plan needs more memory than `memory.limit`.
+        """
+        from dtsflow.run import Run  # noqa: PLC0415  # a run knows its plan, so not the reverse
+
+        self.pipeline.memory.check(self.memory_entries)
+        return Run(self, folder)
+
+    @property
+    def rows(self) -> int:
+        """Rows of each batch on this rank."""
+        return len(self.lanes) * self.order.lane_rows
+
+    @property
+    def first_row(self) -> int:
+        """Where this rank's rows begin in a global batch."""
+        return self.lanes.start * self.order.lane_rows
+
+    @cached_property
+    def memory_entries(self) -> dict[str, int]:
+        """Bytes that the run will hold, by what they are for."""
+        return {
+            "zones": self.memory.total_bytes,
+            "rows beside the zones": 2 * self.rows * BESIDE_ROW_BYTES,
+            "resident blocks": self.pipeline.reader.planned_bytes(self.volumes),
+        }
+
+    @property
+    def total_bytes(self) -> int:
+        """All bytes of `memory_entries`."""
+        return sum(self.memory_entries.values())
+
+    @property
+    def read_amplification(self) -> float:
+        """Blocks that streaming reads per block: boundary blocks are read twice."""
+        return 1 + (self.order.lanes - 1) / max(1, int((self.order.counts > 0).sum()))
+
+    @property
+    def edges(self) -> list[tuple[str, RecordSpec]]:
+        """Each stage of the graph with the record that leaves it."""
+        label = FieldSpec("label", (), DType.INT32, Place.HOST)
+        stored = FieldSpec("bytes", (None,), DType.UINT8, Place.HOST)
+        on_disk = FieldSpec("bytes", (None,), DType.UINT8, Place.DISK)
+        last = len(self.specs) - 1
+        names = ["decode", *(f"po.operations[{i}]" for i in range(last))]
+        return [
+            ("volume", RecordSpec((on_disk,))),
+            ("reader", RecordSpec((stored, label))),
+            *(
+                (name, RecordSpec((spec.field("image", Place.HOST), label)))
+                for name, spec in zip(names, self.specs, strict=True)
+            ),
+            ("station", RecordSpec(self._zone_fields())),
+        ]
+
+    def _zone_fields(self) -> tuple[FieldSpec, ...]:
+        pixels = self.specs[-1]
+        stored = self.pipeline.station.stored_channels(pixels.channels, pixels.dtype)
+        return (
+            FieldSpec("labels", (self.rows,), DType.INT32, Place.ZONE),
+            FieldSpec(
+                "images", (self.rows, pixels.height, pixels.width, stored), pixels.dtype, Place.ZONE
+            ),
+        )
+
+    def digest(self) -> str:
+        """SHA-256 over what must agree for two ranks to deliver parts of one run."""
+        order = self.order
+        facts = {
+            "samples": order.samples,
+            "blocks": hashlib.sha256(order.counts.tobytes()).hexdigest(),
+            "batch_size": order.batch_size,
+            "lanes": order.lanes,
+            "seed": order.seed,
+            "shuffle": order.shuffle.value,
+            "tail": order.tail.value,
+            "window": order.window,
+            "operations": [repr(operation) for operation in self.pipeline.po.operations],
+            "memory": self.memory.digest(),
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,82 @@
+"""The plan as a page that a person reads before starting a run."""
+
+from dtsflow.memory.drawing import human_bytes
+from dtsflow.plan import Plan
+
+
+def plan_text(plan: Plan) -> str:
+    """What the run will do: data, order, graph with specs, memory and digest."""
+    sections = [
+        ("data", _data(plan)),
+        ("order", _order(plan)),
+        ("graph", _graph(plan)),
+        ("memory", _memory(plan)),
+    ]
+    lines = [f"plan of {plan.pipeline.name or 'a run without a name'}", ""]
+    for title, content in sections:
+        lines += [title, *(f"  {line}".rstrip() for line in content), ""]
+    lines.append(f"digest {plan.digest()}")
+    return "\n".join(lines) + "\n"
+
+
+def _data(plan: Plan) -> list[str]:
+    volumes = plan.volumes
+    blocks = int((volumes.counts > 0).sum())
+    what = f"{blocks} blocks" if volumes.layout == "blocks" else "raw pixels"
+    names = [str(file.path) for file in volumes.files]
+    shown = names if len(names) <= 4 else [*names[:2], "…", names[-1]]  # noqa: PLR2004
+    return [f"{volumes.num_samples:,} samples, {volumes.num_classes:,} classes, {what}", *shown]
+
+
+def _order(plan: Plan) -> list[str]:
+    order, pipeline = plan.order, plan.pipeline
+    sizes = [w for w in range(1, order.lanes + 1) if order.lanes % w == 0]
+    lines = [
+        f"{pipeline.epochs:,} epochs of {order.steps:,} steps of {order.batch_size:,} rows, "
+        f"tail {order.tail.value}, seed {order.seed}",
+        f"shuffle {order.shuffle.value}, {order.lanes} lanes of {order.lane_rows} rows, "
+        f"windows of up to {order.window} blocks",
+        f"ranks that can share it: {', '.join(map(str, sizes))}; "
+        f"read amplification {plan.read_amplification:.2f} when streaming",
+    ]
+    if pipeline.max_steps is not None:
+        lines.append(f"ends after {pipeline.max_steps:,} steps")
+    return lines
+
+
+def _graph(plan: Plan) -> list[str]:
+    pipeline = plan.pipeline
+    how = {
+        "volume": type(pipeline.volume).__name__,
+        "reader": f"{type(pipeline.reader).__name__}, {pipeline.reader.io_threads} IO threads",
+        "decode": _decode(plan),
+        "station": f"{plan.workers} workers, chunks of {plan.chunk_rows} rows, 2 zones",
+    }
+    operations = pipeline.po.describe()
+    how |= {f"po.operations[{i}]": line for i, line in enumerate(operations)}
+    rows = [(name, how[name], f"-> {record}") for name, record in plan.edges]
+    rows.append(("arena", type(pipeline.arena).__name__, "batches are views of the zones"))
+    rows.append(("consumer", type(pipeline.consumer).__name__, ""))
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    return [f"{name:<{widths[0]}}  {what:<{widths[1]}}  {edge}" for name, what, edge in rows]
+
+
+def _decode(plan: Plan) -> str:
+    if plan.volumes.layout == "pixels":
+        return "none, pixels are stored raw"
+    return plan.pipeline.decode.describe()
+
+
+def _memory(plan: Plan) -> list[str]:
+    entries = [*plan.memory_entries.items(), ("planned in all", plan.total_bytes)]
+    entries.append(("allowed (memory.limit)", plan.pipeline.memory.allowed_bytes()))
+    width = max(len(name) for name, _ in entries)
+    lines = [
+        f"{name:<{width}}  {size:>18,} bytes  {human_bytes(size):>10}" for name, size in entries
+    ]
+    return [
+        *lines,
+        "not planned: one decoded image per worker, as large as the data set's largest",
+        "",
+        *plan.memory.table().splitlines(),
+    ]

@@ -1,0 +1,144 @@
+"""Cutting a window out: at random and scaled, or from the centre."""
+
+from typing import Annotated, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, model_validator
+
+from dtsflow.configurable import configurable
+from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
+from dtsflow.po.resample import resample
+from dtsflow.po.window import Numbers, Size, same_size, sides, windows
+from dtsflow.seed.exact import exp, log
+from dtsflow.spec import ImageSpec
+
+ATTEMPTS: Final = 10
+_WORDS: Final = 4  # an attempt's own: area, aspect ratio, x, y
+Fraction = Annotated[float, Field(gt=0, le=1)]
+Ratio = Annotated[float, Field(ge=1e-3, le=1e3)]
+
+
+@configurable
+class RandomResizedCrop:
+    """Cut a random window, by torchvision's distribution, and scale it to `size`.
+
+    An attempt draws the window's area, uniform in `scale` times the image's, and its
+    aspect ratio (width / height), log-uniform in `ratio`; it fails where the window
+    does not fit. After ten failures it is the largest centred one of an allowed ratio.
+    """
+
+    size: Size
+    scale: tuple[Fraction, Fraction] = (0.08, 1.0)
+    ratio: tuple[Ratio, Ratio] = (3 / 4, 4 / 3)
+    antialias: bool = True
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        for name, (low, high) in (("scale", self.scale), ("ratio", self.ratio)):
+            if low > high:
+                raise ValueError(f"{name} goes from {low} to {high}. Put the smaller one first.")
+        return self
+
+    @property
+    def words(self) -> int:
+        """Four for each attempt, whether it is made or not."""
+        return ATTEMPTS * _WORDS
+
+    def out_spec(self, spec: ImageSpec) -> ImageSpec:
+        """Fix the size."""
+        return ImageSpec(*sides(self.size), spec.channels, spec.dtype)
+
+    def draw(self, draws: Draws, sizes: Sizes) -> Params:
+        """Choose the windows."""
+        height, width = sizes.T
+        chosen = self._fallback(height, width)
+        pending = np.ones(len(sizes), bool)
+        for attempt in range(ATTEMPTS):
+            word = attempt * _WORDS
+            h, w = self._shape(draws, word, height * width)
+            fits = pending & (h > 0) & (h <= height) & (w > 0) & (w <= width)
+            # Where it does not fit the range is empty, and what is drawn is not used.
+            x = draws.integers(word + 2, np.maximum(width - w, 0) + 1)
+            y = draws.integers(word + 3, np.maximum(height - h, 0) + 1)
+            chosen[fits] = windows(y, x, h, w)[fits]
+            pending &= ~fits
+            if not pending.any():
+                break
+        return chosen
+
+    def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # all alike
+        """Give `size` for every sample."""
+        return same_size(len(sizes), *sides(self.size))
+
+    def apply(self, image: Image, out: Pixels, params: Row) -> None:
+        """Cut the window and scale it to fill `out`; no pixel outside it counts."""
+        y, x, height, width = params.item()
+        resample(image[y : y + height, x : x + width], out, antialias=self.antialias)
+
+    def _shape(self, draws: Draws, word: int, area: Numbers) -> tuple[Numbers, Numbers]:
+        # In steps that each round correctly, so that no machine rounds one differently.
+        low, high = self.scale
+        target = area * (low + draws.uniform(word) * (high - low))
+        log_low, log_high = log(self.ratio[0]), log(self.ratio[1])
+        ratio = exp(log_low + draws.uniform(word + 1) * (log_high - log_low))
+        return _rounded(np.sqrt(target / ratio)), _rounded(np.sqrt(target * ratio))
+
+    def _fallback(self, height: Numbers, width: Numbers) -> Params:
+        narrowest, widest = self.ratio
+        in_ratio = width / height
+        h = np.where(in_ratio < narrowest, _rounded(width / narrowest), height)
+        w = np.where(in_ratio > widest, _rounded(height * widest), width)
+        # Extreme ratios of tiny images round to nothing; torchvision fails on those.
+        h, w = np.maximum(h, 1), np.maximum(w, 1)
+        return windows((height - h) // 2, (width - w) // 2, h, w)
+
+
+@configurable
+class CenterCrop:
+    """Cut `size` from the centre, padding with zeros where the image is smaller.
+
+    As torchvision's: an odd margin puts the window at the even one of its two places,
+    an odd padding goes to the right and the bottom.
+    """
+
+    size: Size
+
+    @property
+    def words(self) -> int:
+        """None: nothing is random."""
+        return 0
+
+    def out_spec(self, spec: ImageSpec) -> ImageSpec:
+        """Fix the size."""
+        return ImageSpec(*sides(self.size), spec.channels, spec.dtype)
+
+    def draw(self, draws: Draws, sizes: Sizes) -> Params:  # noqa: ARG002  # nothing is random
+        """Place the windows; y and x are negative where there is padding."""
+        height, width = sides(self.size)
+        return windows(_centre(sizes[:, 0], height), _centre(sizes[:, 1], width), height, width)
+
+    def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # all alike
+        """Give `size` for every sample."""
+        return same_size(len(sizes), *sides(self.size))
+
+    def apply(self, image: Image, out: Pixels, params: Row) -> None:
+        """Copy what the window holds of the image, and zeros around it."""
+        y, x, height, width = params.item()
+        inside = image[max(y, 0) : y + height, max(x, 0) : x + width]
+        if inside.shape != out.shape:
+            out[...] = 0
+        top, left = max(-y, 0), max(-x, 0)
+        out[top : top + inside.shape[0], left : left + inside.shape[1]] = inside
+
+
+def _rounded(values: npt.NDArray[np.floating]) -> Numbers:
+    return np.asarray(np.rint(values), np.int64)  # half to even, as Python's round
+
+
+def _centre(side: Numbers, window: int) -> Numbers:
+    margin = side - window
+    # Half of an odd margin rounds to even, as Python's round does.
+    inside = margin // 2 + (margin & (margin // 2) & 1)
+    place: Numbers = np.where(margin < 0, -((-margin) // 2), inside)
+    return place

@@ -1,0 +1,42 @@
+"""Mirroring an image."""
+
+from typing import Annotated, Final
+
+import numpy as np
+from pydantic import Field
+
+from dtsflow.configurable import configurable
+from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
+from dtsflow.spec import ImageSpec
+
+FLIP: Final = np.dtype([("flip", "?")])
+
+
+@configurable
+class RandomHorizontalFlip:
+    """Mirror left to right with probability `p`; size and channels unchanged."""
+
+    p: Annotated[float, Field(ge=0, le=1)] = 0.5
+
+    @property
+    def words(self) -> int:
+        """One: it flips where the draw is below `p`."""
+        return 1
+
+    def out_spec(self, spec: ImageSpec) -> ImageSpec:
+        """Change nothing."""
+        return spec
+
+    def draw(self, draws: Draws, sizes: Sizes) -> Params:
+        """Choose the samples to flip."""
+        chosen = np.empty(len(sizes), FLIP)
+        chosen["flip"] = draws.uniform(0) < self.p
+        return chosen
+
+    def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # unchanged
+        """Change nothing."""
+        return sizes
+
+    def apply(self, image: Image, out: Pixels, params: Row) -> None:
+        """Copy the image, mirrored or not."""
+        out[...] = image[:, ::-1] if params["flip"] else image

@@ -1,0 +1,85 @@
+"""A chain as one worker runs it, on scratch that it keeps."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from dtsflow.po.operation import Image, Operation, Params, Pixels, Sizes
+from dtsflow.seed.draws import operation_draws
+from dtsflow.spec import ImageSpec
+
+
+class Program:
+    """Runs a checked chain on the samples of a chunk, one by one.
+
+    It owns two scratch images, which grow to the largest they had to hold, so it serves
+    one worker. `specs` are those of `Chain.specs`.
+    """
+
+    def __init__(self, operations: Sequence[Operation], specs: Sequence[ImageSpec]) -> None:
+        self._operations = tuple(operations)
+        self._specs = tuple(specs)
+        self._words = tuple(operation.words for operation in operations)
+        self._scratch = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
+
+    @property
+    def out_spec(self) -> ImageSpec:
+        """What `run` fills."""
+        return self._specs[-1]
+
+    def draw(
+        self,
+        *,
+        seed: int,
+        ids: npt.NDArray[np.int64],
+        epoch: int,
+        phase: int,
+        sizes: Sizes,
+        view: int = 0,
+    ) -> list[Params]:
+        """Choose a chunk's parameters: for each operation an array of len(ids) rows.
+
+        `sizes` are those of the decoded images. The rows of a sample are the same in
+        whatever chunk it comes.
+
+        Raises:
+            PlanError: An id, the epoch or the view has no room in a draw's address.
+        """
+        chunk = operation_draws(
+            seed=seed, ids=ids, epoch=epoch, phase=phase, view=view, words=self._words
+        )
+        drawn = []
+        for operation, draws in zip(self._operations, chunk, strict=True):
+            params = operation.draw(draws, sizes)
+            drawn.append(params)
+            sizes = operation.out_sizes(sizes, params)
+        return drawn
+
+    def run(self, image: Image, out: Pixels, params: Sequence[Params], i: int) -> None:
+        """Run the chain on sample `i` of the chunk that `params` was drawn for.
+
+        Every element of `out` is written, and no view of it or of `image` is kept.
+        `out` has the shape and dtype of `out_spec`; it may be strided.
+        """
+        if not self._operations:
+            out[...] = image
+            return
+        last = len(self._operations) - 1
+        for position, (operation, rows) in enumerate(zip(self._operations, params, strict=True)):
+            target = out if position == last else self._target(position, image, rows[i : i + 1])
+            operation.apply(image, target, rows[i])
+            image = target
+
+    def _target(self, position: int, image: Image, row: Params) -> Image:
+        spec = self._specs[position + 1]
+        height, width = spec.height, spec.width
+        if height is None or width is None:
+            size = np.array([image.shape[:2]], np.int64)
+            height, width = self._operations[position].out_sizes(size, row)[0].tolist()
+        shape = (height, width, spec.channels)
+        count = height * width * spec.channels
+        turn = position % 2  # an operation never writes where it reads
+        if self._scratch[turn].size < count:
+            self._scratch[turn] = np.empty(count, np.uint8)
+        return self._scratch[turn][:count].reshape(shape)

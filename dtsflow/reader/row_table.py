@@ -1,0 +1,33 @@
+"""The rows of an epoch, a page of steps at a time, shared by all workers."""
+
+import threading
+
+from dtsflow.reader.order import EpochOrder, Rows
+
+PAGE_ROWS = 1 << 15  # one NumPy pass costs about a millisecond; a page makes it rare
+
+
+class RowTable:
+    """Rows of one rank for any step of one epoch; safe to ask from several threads."""
+
+    def __init__(self, epoch_order: EpochOrder, lanes: range, rows_per_step: int) -> None:
+        self._order = epoch_order
+        self._lanes = lanes
+        self._rows_per_step = rows_per_step
+        self._page_steps = max(1, PAGE_ROWS // rows_per_step)
+        self._pages: dict[int, Rows] = {}
+        self._lock = threading.Lock()
+
+    def rows(self, step: int) -> Rows:
+        """Where this rank's rows of global batch `step` come from."""
+        page, inside = divmod(step, self._page_steps)
+        with self._lock:
+            if page not in self._pages:
+                # Steps are asked for in order, two batches at most in the making.
+                self._pages = {p: rows for p, rows in self._pages.items() if p == page - 1}
+                self._pages[page] = self._order.rows(
+                    page * self._page_steps, self._page_steps, self._lanes
+                )
+            rows = self._pages[page]
+        first = inside * self._rows_per_step
+        return rows[first : first + self._rows_per_step]

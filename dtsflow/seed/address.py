@@ -1,0 +1,144 @@
+"""Where a random draw lives: the key of a run and the counter of one draw.
+
+A draw is addressed by what it is for and never by when it happens. The four counter
+words are
+
+    0   id mod 2^32
+    1   (id div 2^32) * 2^24 + block
+    2   epoch
+    3   (purpose + 16 * phase) * 2^24 + sub
+
+and no two fields share a bit, so different addresses can never meet.
+"""
+
+from collections.abc import Collection
+from enum import Enum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dtsflow.errors import PlanError
+from dtsflow.seed.philox import Words
+
+_BITS: Final = {
+    "seed": 64,
+    "id": 40,
+    "block": 24,
+    "sub": 24,
+    "epoch": 32,
+    "phase": 4,
+    "view": 8,
+    "position": 16,
+    "source": 8,
+    "lane": 16,
+}
+_MASK32: Final = 0xFFFFFFFF
+_FIXED_PHASES: Final = ("train", "val", "test")
+
+Whole = int | npt.NDArray[np.integer]
+
+
+class Purpose(Enum):
+    """What a draw decides; the number is part of its address, so it never changes."""
+
+    OPERATION = 1
+    ORDER = 2
+    WINDOW = 3
+    BATCH = 4
+
+
+def check_field(field: str, value: int) -> None:
+    """Refuse a number that the address of a draw has no room for.
+
+    Raises:
+        PlanError: `value` is negative or has too many bits to be a `field`.
+    """
+    bits = _BITS[field]
+    if not 0 <= value < 1 << bits:
+        raise PlanError(
+            f"{field} {value} is outside 0..{(1 << bits) - 1}: the address of a random "
+            f"draw has {bits} bits for it. Keep the {field} in that range."
+        )
+
+
+def phase_number(name: str, others: Collection[str] = ()) -> int:
+    """Number the phase `name`: train 0, val 1, test 2, any other from 3 by sorted name.
+
+    `others` are the names of the run's other phases; `name` and the three fixed ones
+    may be among them.
+
+    Raises:
+        PlanError: The run has more phases than an address can tell apart.
+    """
+    if name in _FIXED_PHASES:
+        return _FIXED_PHASES.index(name)
+    free = sorted({name, *others}.difference(_FIXED_PHASES))
+    number = len(_FIXED_PHASES) + free.index(name)
+    limit = 1 << _BITS["phase"]
+    if number >= limit:
+        raise PlanError(
+            f"phase {name!r} would be number {number}, and numbers end at {limit - 1}: "
+            f"beside train, val and test a run may have {limit - len(_FIXED_PHASES)} "
+            f"phases, this one names {len(free)}. Remove some."
+        )
+    return number
+
+
+def key(seed: int) -> tuple[int, int]:
+    """Split a run's seed into the two words of the Philox key."""
+    check_field("seed", seed)
+    return seed & _MASK32, seed >> 32
+
+
+def operation_sub(view: int, position: int) -> int:
+    """Place an operation: its view, and its position in the chain as configured."""
+    check_field("view", view)
+    check_field("position", position)
+    return (view << 16) + position
+
+
+def window_sub(source: int, lane: int) -> int:
+    """Place a window's shuffle: the source in the mix (0 without one) and the lane."""
+    check_field("source", source)
+    check_field("lane", lane)
+    return (source << 16) + lane
+
+
+def counters(
+    ids: Whole,
+    *,
+    block: Whole,
+    epoch: int,
+    purpose: Purpose,
+    phase: int,
+    sub: Whole,
+) -> Words:
+    """Lay out the counters of many draws; `ids`, `block` and `sub` broadcast.
+
+    Returns:
+        The broadcast shape with one more axis of four words.
+
+    Raises:
+        PlanError: A field does not fit; see the module's table.
+    """
+    check_field("epoch", epoch)
+    check_field("phase", phase)
+    id_words = _words("id", ids)
+    block_words = _words("block", block)
+    sub_words = _words("sub", sub)
+    shape = np.broadcast_shapes(id_words.shape, block_words.shape, sub_words.shape)
+    out = np.empty((*shape, 4), np.uint32)
+    out[..., 0] = id_words & _MASK32
+    out[..., 1] = ((id_words >> 32) << 24) + block_words
+    out[..., 2] = epoch
+    out[..., 3] = ((purpose.value + 16 * phase) << 24) + sub_words
+    return out
+
+
+def _words(field: str, values: Whole) -> npt.NDArray[np.uint64]:
+    given = np.asarray(values)
+    if given.size:
+        check_field(field, int(given.min()))
+        check_field(field, int(given.max()))
+    return given.astype(np.uint64)

@@ -1,0 +1,83 @@
+"""The random numbers that one operation gets for a chunk of samples."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dtsflow.errors import PlanError
+from dtsflow.seed.address import Purpose, counters, key, operation_sub
+from dtsflow.seed.philox import Words, philox4x32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draws:
+    """A fixed number of draws for each of n samples: `words` has shape (n, draws).
+
+    Draws are numbered, not consumed: asking twice for number k gives the same values,
+    and a retry must use a number of its own.
+    """
+
+    words: Words
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def uniform(self, k: int) -> npt.NDArray[np.float64]:
+        """Draw number `k` as floats in [0, 1), multiples of 2^-24; shape (n,)."""
+        return (self.words[:, k] >> 8).astype(np.float64) * 2.0**-24
+
+    def integers(self, k: int, bound: int | npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+        """Draw number `k` as whole numbers in [0, bound); shape (n,).
+
+        `bound` is one number or one for each sample, from 1 to 2^32.
+
+        Raises:
+            PlanError: A bound is outside that range.
+        """
+        bounds = np.asarray(bound)
+        if bounds.size and not (bounds.min() >= 1 and bounds.max() <= 1 << 32):
+            raise PlanError(
+                f"draw {k}: whole numbers below {bounds.min()}..{bounds.max()} were asked "
+                f"for, and a bound must lie in 1..{1 << 32}. The operation computed an "
+                "empty range; its draw() must keep it from being empty."
+            )
+        products = self.words[:, k].astype(np.uint64) * bounds.astype(np.uint64)
+        return (products >> 32).astype(np.int64)
+
+
+def operation_draws(
+    *,
+    seed: int,
+    ids: npt.NDArray[np.int64],
+    epoch: int,
+    phase: int,
+    view: int,
+    words: Sequence[int],
+) -> list[Draws]:
+    """Draw for a whole chain of operations with one Philox call.
+
+    Position p of the chain gets `words[p]` draws for each of `ids`; draw k is word
+    k mod 4 of block k div 4, so an operation that asks for more keeps the ones it had.
+
+    Raises:
+        PlanError: An id, the epoch, the view or a position has no room in an address.
+    """
+    blocks = [-(-count // 4) for count in words]
+    block = [index for count in blocks for index in range(count)]
+    subs = [operation_sub(view, position) for position in range(len(words))]
+    addresses = counters(
+        ids[:, None],
+        block=np.array(block, np.int64),
+        epoch=epoch,
+        purpose=Purpose.OPERATION,
+        phase=phase,
+        sub=np.repeat(np.array(subs, np.int64), blocks),
+    )
+    drawn = philox4x32(addresses, key(seed)).reshape(len(ids), 4 * len(block))
+    starts = np.cumsum([0, *blocks]) * 4
+    return [
+        Draws(drawn[:, start : start + count])
+        for start, count in zip(starts.tolist(), words, strict=False)
+    ]

@@ -1,0 +1,127 @@
+"""Whose turn it is at the two zones of the station.
+
+The whole state is counters that only grow: chunks claimed, chunks finished per zone,
+batches filled (in step order) and batches drained. A zone is written while its batch is
+less than two ahead of the last drained one, so nothing has to be set, cleared or
+remembered.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from dtsflow.errors import ClosedError, StallError
+
+log = logging.getLogger(__name__)
+
+ZONES = 2
+REMIND_S = 60.0  # a worker that waits for its consumer says so once a minute
+
+
+class Turns:
+    """The hand-over of the batches of one pass over an epoch.
+
+    Args:
+        steps: The batches of this pass, in order.
+        chunks: Chunks that workers fill in each batch.
+    """
+
+    def __init__(self, steps: range, chunks: int) -> None:
+        self._steps = steps
+        self._chunks = chunks
+        self._claimed = 0
+        self._finished = [0] * ZONES
+        self._filled = 0
+        self._drained = 0
+        self._closed = False
+        self._failure: tuple[int, BaseException] | None = None
+        self._changed = threading.Condition()
+
+    def claim(self) -> tuple[int, int] | None:
+        """Take the next chunk as (step, chunk); None when all are taken or it closed.
+
+        Waits, without limit, while both zones are full: people do pause their loops.
+        """
+        with self._changed:
+            while not self._closed and self._claimed < len(self._steps) * self._chunks:
+                turn, chunk = divmod(self._claimed, self._chunks)
+                if turn < self._drained + ZONES:
+                    self._claimed += 1
+                    return self._steps[turn], chunk
+                if not self._changed.wait(REMIND_S):
+                    log.info("waiting for the consumer to ask for batch %d", self._drained)
+            return None
+
+    def finish(self, step: int) -> None:
+        """Say that one claimed chunk of `step` is written."""
+        with self._changed:
+            self._finished[self._steps.index(step) % ZONES] += 1
+            while self._filled < len(self._steps) and self._is_full(self._filled):
+                self._filled += 1
+                self._changed.notify_all()
+
+    def _is_full(self, turn: int) -> bool:
+        return self._finished[turn % ZONES] >= (turn // ZONES + 1) * self._chunks
+
+    def wait(self, timeout_s: float, progress: Callable[[], str] = str) -> int:
+        """The step of the oldest batch not yet drained, once it is filled.
+
+        `progress` says more about the workers' side, for the message of a stall.
+
+        Raises:
+            StallError: It was not filled within `timeout_s` seconds.
+            ClosedError: The pass was closed.
+            BaseException: What a worker failed with in this batch.
+        """
+        end = time.monotonic() + timeout_s
+        with self._changed:
+            while not self._is_ready():
+                if not self._changed.wait(end - time.monotonic()) and end <= time.monotonic():
+                    raise StallError(self._stalled(timeout_s, progress()))
+            return self._steps[self._drained]
+
+    def _is_ready(self) -> bool:
+        """Whether the oldest batch is full; raises when it never will be."""
+        if self._closed and self._failure is None:
+            raise ClosedError("This pass over the epoch has ended: begin another.")
+        if self._filled > self._drained:
+            return True
+        if self._failure is not None and self._failure[0] <= self._drained:
+            raise self._failure[1]
+        return False
+
+    def _stalled(self, timeout_s: float, progress: str) -> str:
+        behind = self._claimed - self._drained * self._chunks
+        finished = sum(self._finished) - self._drained * self._chunks
+        return (
+            f"The workers stalled: batch {self._steps[self._drained]} was not full after "
+            f"{timeout_s:g} s. They have claimed {behind} chunks and finished {finished}; a batch "
+            f"has {self._chunks}. {progress}"
+        ).rstrip()
+
+    def drain(self) -> None:
+        """Give the zone of the oldest filled batch back to the workers."""
+        with self._changed:
+            assert self._filled > self._drained
+            self._drained += 1
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End the pass: nothing more is handed out, and every waiter wakes."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def fail(self, step: int, error: BaseException) -> None:
+        """End the pass because a chunk of `step` failed.
+
+        Batches before `step` are still handed out, for all their chunks were claimed
+        before; then the consumer's wait raises the error of the earliest batch.
+        """
+        turn = self._steps.index(step)
+        with self._changed:
+            if self._failure is None or turn < self._failure[0]:
+                self._failure = (turn, error)
+            self._closed = True
+            self._changed.notify_all()

@@ -1,0 +1,117 @@
+"""The worker threads of a run: started once, given one pass after another."""
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from dtsflow.errors import StallError
+from dtsflow.station.turns import Turns
+
+
+class Fill(Protocol):
+    """Fills chunks; every worker has its own, so it may keep scratch."""
+
+    def __call__(self, step: int, chunk: int) -> None:
+        """Write chunk `chunk` of batch `step` into its zone."""
+
+
+Pass = tuple[Turns, Callable[[int], Fill]]
+
+
+class Workers:
+    """`count` threads that fill the chunks of one pass at a time.
+
+    The threads refer to a shared state and never to this object, so that an abandoned
+    run can be collected.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._shared = _Shared(count)
+        self._threads = [
+            threading.Thread(
+                target=_work,
+                args=(self._shared, number),
+                name=f"dtsflow-worker-{number}",
+                daemon=True,  # interpreter exit closes the run first, then nobody waits
+            )
+            for number in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def begin(
+        self, turns: Turns, fill_of: Callable[[int], Fill], *, timeout_s: float = 300.0
+    ) -> None:
+        """Let all workers fill chunks of `turns`, worker n with `fill_of(n)`.
+
+        Waits until none of them touches the pass before, which must be closed.
+
+        Raises:
+            StallError: One of them still does after `timeout_s` seconds.
+        """
+        with self._shared.changed:
+            if not self._shared.changed.wait_for(self._shared.is_idle, timeout_s):
+                raise StallError(
+                    f"The workers stalled: {self._shared.count - self._shared.idle} of "
+                    f"{self._shared.count} are still in the pass before after {timeout_s:g} s."
+                )
+            self._shared.idle = 0
+            self._shared.begun += 1
+            self._shared.current = (turns, fill_of)
+            self._shared.changed.notify_all()
+
+    def close(self) -> None:
+        """End the threads; the current pass must be closed."""
+        with self._shared.changed:
+            self._shared.closed = True
+            self._shared.changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+
+class _Shared:
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.idle = count
+        self.begun = 0
+        self.current: Pass | None = None
+        self.closed = False
+        self.changed = threading.Condition()
+
+    def next_pass(self, seen: int) -> Pass | None:
+        """Wait for pass number `seen` + 1; None when the workers are to end."""
+        with self.changed:
+            while self.begun == seen and not self.closed:
+                self.changed.wait()
+            return self.current if self.begun > seen else None
+
+    def done(self) -> None:
+        with self.changed:
+            self.idle += 1
+            if self.is_idle():
+                self.current = None  # it refers to the pass, which may be collected now
+            self.changed.notify_all()
+
+    def is_idle(self) -> bool:
+        return self.idle == self.count
+
+
+def _work(shared: _Shared, number: int) -> None:
+    """What one worker thread does."""
+    seen = 0
+    while (current := shared.next_pass(seen)) is not None:
+        seen += 1
+        _serve(*current, number)
+        del current  # a waiting worker must not keep the last pass alive
+        shared.done()
+
+
+def _serve(turns: Turns, fill_of: Callable[[int], Fill], number: int) -> None:
+    fill = fill_of(number)
+    while (claimed := turns.claim()) is not None:
+        try:
+            fill(*claimed)
+        except BaseException as error:  # noqa: BLE001  # the consumer raises it, with traceback
+            turns.fail(claimed[0], error)
+        else:
+            turns.finish(claimed[0])

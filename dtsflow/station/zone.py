@@ -1,0 +1,40 @@
+"""One half of the station: the arrays that one batch is written into."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Zone:
+    """The memory of one batch; the arrays never move during a run.
+
+    Attributes:
+        slots: The bytes of all device slots of this zone, as one copy would move them.
+        labels: int32 (B,); -1 in a missing row.
+        padded: Pixels with padded channels (B, H, W, padded C); padding is zero.
+        images: The logical (B, H, W, C) view of `padded`.
+        valid: bool (B,); False in a missing row. Host only.
+        sample_ids: int64 (B,); -1 in a missing row. Host only.
+    """
+
+    slots: npt.NDArray[np.uint8]
+    labels: npt.NDArray[np.int32]
+    padded: npt.NDArray[np.generic]
+    images: npt.NDArray[np.generic]
+    valid: npt.NDArray[np.bool_]
+    sample_ids: npt.NDArray[np.int64]
+
+    def clear_rows(self, rows: slice) -> None:
+        """Make `rows` missing: no sample, label -1, id -1, zero pixels."""
+        self.labels[rows] = -1
+        self.valid[rows] = False
+        self.sample_ids[rows] = -1
+        self.padded[rows] = 0
+
+    def poison(self) -> None:
+        """Fill the zone with 0xFF, so that reading a released batch shows."""
+        self.slots[:] = 0xFF
+        self.valid.view(np.uint8)[:] = 0xFF
+        self.sample_ids.view(np.uint8)[:] = 0xFF

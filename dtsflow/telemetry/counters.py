@@ -1,0 +1,48 @@
+"""What a run counts about itself."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(slots=True)
+class Counters:
+    """Batches handed to the consumer, and when; times are `time.perf_counter` seconds.
+
+    Attributes:
+        opened: When the plan was opened.
+        rss_before: Bytes resident just before that.
+        first_asked: When the first batch was asked for.
+        first_batch: When it was there.
+        last_batch: When the latest one was there.
+        waited_s: Seconds the consumer waited for batches.
+        images: Valid rows so far.
+        steps: Batches so far.
+    """
+
+    opened: float
+    rss_before: int
+    first_asked: float = 0.0
+    first_batch: float = 0.0
+    last_batch: float = 0.0
+    waited_s: float = 0.0
+    images: int = 0
+    steps: int = 0
+
+    def delivered(self, valid: npt.NDArray[np.bool_], asked: float) -> None:
+        """Count one batch that was asked for at `asked` and is here now."""
+        now = time.perf_counter()
+        if self.steps == 0:
+            self.first_asked, self.first_batch = asked, now
+        self.last_batch = now
+        self.waited_s += now - asked
+        self.images += int(np.count_nonzero(valid))
+        self.steps += 1
+
+    @property
+    def images_per_s(self) -> float:
+        """Images a second, from the first request to the last batch."""
+        elapsed = self.last_batch - self.first_asked
+        return self.images / elapsed if elapsed > 0 else 0.0

@@ -1,0 +1,76 @@
+"""The run folder: what is kept of a run."""
+
+import json
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dtsflow.errors import ConfigError
+from dtsflow.ranks.rank import Rank
+
+RUNS = Path("runs")
+REPORT = "report.json"
+
+_LOGGER = logging.getLogger("dtsflow")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """`runs/NAME`, with a log file of this rank while the run lasts.
+
+    Attributes:
+        path: The folder.
+        command: The command line that started the run, empty in the library.
+        log_file: The handler that writes the log.
+    """
+
+    path: Path
+    command: str
+    log_file: logging.Handler
+
+    @classmethod
+    def make(cls, name: str, rank: Rank, command: str = "") -> "RunFolder":
+        """Make the folder of run `name`; an earlier finished run of that name is kept.
+
+        Raises:
+            ConfigError: `name` leads out of the folder `runs`.
+        """
+        parts = Path(name).parts
+        if Path(name).is_absolute() or ".." in parts or not parts:
+            raise ConfigError(f"name: {name!r} must name a folder inside {RUNS}/.")
+        path = RUNS.joinpath(*parts)
+        if (path / REPORT).exists():
+            path.rename(_free_name(path))
+        path.mkdir(parents=True, exist_ok=True)
+        log_file = logging.FileHandler(path / f"rank{rank.index}.log", mode="w", encoding="utf-8")
+        line = f"%(asctime)s rank {rank.index} %(levelname)s %(name)s: %(message)s"
+        log_file.setFormatter(logging.Formatter(line))
+        _LOGGER.addHandler(log_file)
+        if _LOGGER.level == logging.NOTSET:
+            _LOGGER.setLevel(logging.INFO)
+        return cls(path, command, log_file)
+
+    def write(self, name: str, text: str) -> None:
+        """Write one file of the folder, whole or not at all."""
+        target = self.path / name
+        draft = target.with_name(f".{name}.{os.getpid()}")
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(target)
+
+    def write_report(self, report: dict[str, Any]) -> None:
+        """Write the report, which makes the run a finished one."""
+        self.write(REPORT, json.dumps(report, indent=2) + "\n")
+
+    def close(self) -> None:
+        """Close the log."""
+        _LOGGER.removeHandler(self.log_file)
+        self.log_file.close()
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while (kept := path.with_name(f"{path.name}.{number}")).exists():
+        number += 1
+    return kept

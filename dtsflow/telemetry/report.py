@@ -1,0 +1,57 @@
+"""The report of a run, for a machine to read."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from dtsflow.plan import Plan
+from dtsflow.station.filler import StageTimes
+from dtsflow.telemetry.counters import Counters
+from dtsflow.telemetry.memory import peak_bytes
+
+_PACKAGES = ("dtsflow", "numpy", "Pillow", "PyTurboJPEG", "hydra-core", "pydantic")
+
+
+def report(
+    plan: Plan, counters: Counters, times: StageTimes, results: dict[str, Any], command: str
+) -> dict[str, Any]:
+    """Everything that report.json holds.
+
+    Times are seconds; `stages` sums over the workers, but for `wait`, which is what the
+    consumer waited.
+    """
+    pipeline = plan.pipeline
+    return {
+        "images": counters.images,
+        "images_per_s": counters.images_per_s,
+        "steps": counters.steps,
+        "steps_per_epoch": plan.order.steps,
+        "epochs": pipeline.epochs,
+        "first_batch_s": max(0.0, counters.first_batch - counters.opened),
+        "peak_rss_bytes": peak_bytes(),
+        "rss_before_bytes": counters.rss_before,
+        "plan_bytes": plan.total_bytes,
+        "plan_digest": plan.digest(),
+        "workers": plan.workers,
+        "stages": {
+            "read": times.read,
+            "decode": times.decode,
+            "po": times.po,
+            "wait": counters.waited_s,
+        },
+        "digest": None,
+        **results,
+        "command": command,
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """The versions of what decides speed and pixels."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found

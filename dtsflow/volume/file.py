@@ -1,0 +1,133 @@
+"""What one volume on disk holds, from its header and its block indexes."""
+
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from dtsflow.errors import HeaderError
+from dtsflow.volume.block import BlockIndex, parse_block
+from dtsflow.volume.exact_read import opened, read_bytes
+from dtsflow.volume.format import BLOCK_BYTES, BLOCK_HEADER_BYTES, HEADER_BYTES
+from dtsflow.volume.header import Header
+from dtsflow.volume.header_rules import check
+from dtsflow.volume.small import SMALL_SETS
+from dtsflow.volume.small_file import count_samples
+
+SCAN_THREADS = 8  # a scan waits for the disk, not for a processor
+_TURN_BLOCKS = 64  # blocks one thread scans with one descriptor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VolumeFile:
+    """One file that was read and found whole; nothing of it is open.
+
+    `counts` are the samples per block; an MNIST or CIFAR file has one entry.
+    """
+
+    path: Path
+    header: Header
+    size: int
+    counts: npt.NDArray[np.int64]
+    largest_label: int
+    largest_sample: int
+
+    @property
+    def num_samples(self) -> int:
+        """Samples that can be read, which a small set's header may overstate."""
+        return int(self.counts.sum())
+
+
+def read_header(path: Path) -> Header:
+    """Read and check the header alone.
+
+    Raises:
+        HeaderError: The header is no healthy file's.
+        VolumeError: The file cannot be read.
+    """
+    with opened(path) as descriptor:
+        size = min(os.fstat(descriptor).st_size, HEADER_BYTES)
+        header = Header.parse(read_bytes(descriptor, size, 0, path).tobytes(), path)
+    check(header, path)
+    return header
+
+
+def read_file(path: Path) -> VolumeFile:
+    """Read the header, compare the size, check every block index; keep nothing open.
+
+    Raises:
+        HeaderError: Header, size and number of samples do not agree.
+        BlockError: A block's index is damaged.
+        VolumeError: The file cannot be read.
+    """
+    header = read_header(path)
+    size = path.stat().st_size
+    if not header.dataset_type.in_blocks:
+        return _read_small(path, header, size)
+    _check_size(path, header, size)
+    indexes = _scan_blocks(path, header)
+    counts = np.array([len(index) for index in indexes], np.int64)
+    counts.flags.writeable = False
+    if counts.sum() != header.num_samples:
+        raise HeaderError(
+            f"{path}: the header counts {header.num_samples} samples, its "
+            f"{header.num_blocks} blocks hold {counts.sum()}. One of them is damaged: copy "
+            "or export the file again."
+        )
+    largest_label = max((int(index.labels.max(initial=-1)) for index in indexes), default=-1)
+    if largest_label >= header.num_classes:
+        raise HeaderError(
+            f"{path}: the header counts {header.num_classes} classes, a sample has label "
+            f"{largest_label}. One of them is damaged: copy or export the file again."
+        )
+    largest_sample = max((int(index.sizes.max(initial=0)) for index in indexes), default=0)
+    return VolumeFile(path, header, size, counts, largest_label, largest_sample)
+
+
+def _read_small(path: Path, header: Header, size: int) -> VolumeFile:
+    layout = SMALL_SETS[header.dataset_type]
+    counts = np.array([count_samples(path, header, size)], np.int64)
+    counts.flags.writeable = False
+    return VolumeFile(path, header, size, counts, len(layout.class_names) - 1, layout.sample_bytes)
+
+
+def _check_size(path: Path, header: Header, size: int) -> None:
+    wanted = (1 + header.num_blocks) * BLOCK_BYTES
+    if size < wanted:
+        raise HeaderError(
+            f"{path} is truncated: it has {size} bytes, its {header.num_blocks} blocks and "
+            f"header area take {wanted}. Copy or export it again."
+        )
+    if size > wanted:
+        raise HeaderError(
+            f"{path} is damaged: it has {size} bytes, its {header.num_blocks} blocks and "
+            f"header area take {wanted}. Something was appended, or a block grew past "
+            f"{BLOCK_BYTES} bytes and shifted the rest: export it again."
+        )
+
+
+def _scan_blocks(path: Path, header: Header) -> list[BlockIndex]:
+    turns = [
+        range(start, min(start + _TURN_BLOCKS, header.num_blocks))
+        for start in range(0, header.num_blocks, _TURN_BLOCKS)
+    ]
+    scan = partial(_scan_turn, path, header.compress_level)
+    if len(turns) <= 1:
+        return [index for turn in turns for index in scan(turn)]
+    with ThreadPoolExecutor(min(SCAN_THREADS, len(turns))) as pool:
+        return [index for indexes in pool.map(scan, turns) for index in indexes]
+
+
+def _scan_turn(path: Path, level: int, blocks: Iterable[int]) -> list[BlockIndex]:
+    page_bytes = BLOCK_HEADER_BYTES[level]
+    indexes = []
+    with opened(path) as descriptor:
+        for block in blocks:
+            page = read_bytes(descriptor, page_bytes, (1 + block) * BLOCK_BYTES, path)
+            indexes.append(parse_block(page, path=path, block=block, level=level))
+    return indexes

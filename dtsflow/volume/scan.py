@@ -1,0 +1,143 @@
+"""From paths to one whole data set, or to the reason why they make none."""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from dtsflow.errors import SetError
+from dtsflow.volume.file import read_file, read_header
+from dtsflow.volume.find import find
+from dtsflow.volume.header import Header
+from dtsflow.volume.volume_set import VolumeSet
+
+# What all volumes of a set say alike, with the words a message uses for it.
+_SHARED = {
+    "dataset_type": "kind",
+    "compress_level": "level",
+    "is_training": "is_training",
+    "num_volumes": "num_volumes",
+    "total_blocks": "total_blocks",
+}
+_LISTED = 8  # missing volumes that a message names
+_NUMBERING = re.compile(r"-\d{5}-of-\d{5}$")
+
+Found = tuple[Path, Header]
+
+
+def scan(path: str | Path) -> VolumeSet:
+    """Read the one data set that a file, a folder or a glob pattern names.
+
+    Every header and block index is read and checked; no sample is, and nothing stays
+    open.
+
+    Raises:
+        SetError: Nothing is there, several data sets are, or one is not whole.
+        HeaderError, BlockError: A file is damaged.
+    """
+    found = [(place, read_header(place)) for place in find(path)]
+    members = _one_set(found, path)
+    volumes = VolumeSet(tuple(read_file(place) for place, _ in members))
+    if volumes.num_samples == 0:
+        raise SetError(f"{path} holds no samples: all its blocks are empty. Export it again.")
+    return volumes
+
+
+def _one_set(found: Sequence[Found], path: str | Path) -> list[Found]:
+    groups = _group(found)
+    if len(groups) > 1:
+        if all(_is_complete(group) for group in groups):
+            raise SetError(_several(groups, path))
+        raise SetError(_foreign(groups))
+    (group,) = groups
+    _check_ids(group)
+    _check_blocks(group)
+    return sorted(group, key=lambda member: member[1].volume_id)
+
+
+def _group(found: Sequence[Found]) -> list[list[Found]]:
+    """Sort files into the data sets they may belong to."""
+    alike: dict[tuple[object, ...], list[Found]] = defaultdict(list)
+    for place, header in found:
+        shared = tuple(getattr(header, name) for name in _SHARED)
+        alone = place if header.num_volumes == 1 else None
+        alike[(alone, *shared)].append((place, header))
+    return [part for group in alike.values() for part in _part_by_name(group)]
+
+
+def _part_by_name(group: list[Found]) -> list[list[Found]]:
+    """Two sets of one shape differ in their names only; one set may have any names."""
+    named: dict[str, list[Found]] = defaultdict(list)
+    for place, header in group:
+        named[_NUMBERING.sub("", place.stem)].append((place, header))
+    parts = list(named.values())
+    return parts if all(_is_complete(part) for part in parts) else [group]
+
+
+def _is_complete(group: Sequence[Found]) -> bool:
+    ids = sorted(header.volume_id for _, header in group)
+    # By length first: a damaged header may say that there are four thousand million.
+    return len(ids) == group[0][1].num_volumes and ids == list(range(len(ids)))
+
+
+def _check_ids(group: Sequence[Found]) -> None:
+    by_id: dict[int, Path] = {}
+    for place, header in group:
+        if header.volume_id in by_id:
+            raise SetError(
+                f"{place} and {by_id[header.volume_id]} both say they are volume "
+                f"{header.volume_id} of their set. Remove the copy, or name the files to use."
+            )
+        by_id[header.volume_id] = place
+    wanted = group[0][1].num_volumes
+    if len(by_id) < wanted:
+        missing = list(islice((k for k in range(wanted) if k not in by_id), _LISTED))
+        raise SetError(
+            f"{group[0][0]} belongs to a set of {wanted} volumes and {len(by_id)} are here; "
+            f"missing: {', '.join(f'{k + 1:05d}-of-{wanted:05d}' for k in missing)}"
+            f"{' and more' if wanted - len(by_id) > len(missing) else ''}. Fetch them, or "
+            "name the folder or a pattern that holds all."
+        )
+
+
+def _check_blocks(group: Sequence[Found]) -> None:
+    total = group[0][1].total_blocks
+    blocks = sum(header.num_blocks for _, header in group)
+    if group[0][1].dataset_type.in_blocks and blocks != total:
+        raise SetError(
+            f"{group[0][0]}: total_blocks of the set is {total}, its {len(group)} volumes have "
+            f"{blocks}. A header is damaged, or a volume comes from another export."
+        )
+
+
+def _foreign(groups: Sequence[Sequence[Found]]) -> str:
+    ours = max(groups, key=len)
+    member, header = ours[0]
+    place, other = next(group for group in groups if group is not ours)[0]
+    differing = [
+        f"{word} {_word(getattr(other, name))} against {_word(getattr(header, name))}"
+        for name, word in _SHARED.items()
+        if getattr(other, name) != getattr(header, name)
+    ]
+    return (
+        f"{place} does not belong to the set of {member}: {'; '.join(differing)}. Name the "
+        "volumes of one set only, or move the foreign file away."
+    )
+
+
+def _several(groups: Sequence[Sequence[Found]], path: str | Path) -> str:
+    lines = "".join(f"\n  {_summary(group)}" for group in groups)
+    return f"{path} names {len(groups)} data sets; name one of them:{lines}"
+
+
+def _summary(group: Sequence[Found]) -> str:
+    place, header = group[0]
+    name = _NUMBERING.sub("-*", place.stem) + place.suffix if len(group) > 1 else place.name
+    level = f" LV{header.compress_level}" if header.dataset_type.in_blocks else ""
+    part = "train" if header.is_training else "val"
+    return f"{place.with_name(name)}: {header.dataset_type.value} {part}{level}"
+
+
+def _word(value: object) -> str:
+    return str(getattr(value, "value", value))

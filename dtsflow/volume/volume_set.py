@@ -1,0 +1,176 @@
+"""A data set of one or more volumes: which sample lies where."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dtsflow.errors import BlockError
+from dtsflow.spec import ImageSpec
+from dtsflow.volume.block import BlockIndex, parse_block
+from dtsflow.volume.file import VolumeFile
+from dtsflow.volume.format import BLOCK_BYTES, BLOCK_HEADER_BYTES, SMALL_AREA_BYTES, Kind
+from dtsflow.volume.small import SMALL_SETS, SmallSet
+
+Layout = Literal["blocks", "pixels"]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSpan:
+    """The bytes of one block on disk; `number_in_file` counts from 0 in `path`."""
+
+    path: Path
+    offset: int
+    nbytes: int
+    number_in_file: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VolumeSet:
+    """A whole data set, described; holds nothing open.
+
+    Blocks are numbered through all files in volume order, empty ones included, and a
+    sample's id is its index in that order. An MNIST or CIFAR file counts as one block.
+    `counts` and `first_ids` have one read-only entry per block.
+    """
+
+    files: tuple[VolumeFile, ...]
+    counts: npt.NDArray[np.int64] = field(init=False, repr=False)
+    first_ids: npt.NDArray[np.int64] = field(init=False, repr=False)
+    first_blocks: npt.NDArray[np.int64] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        assert self.files
+        counts = np.concatenate([file.counts for file in self.files])
+        blocks = np.array([len(file.counts) for file in self.files], np.int64)
+        derived = {
+            "counts": counts,
+            "first_ids": np.cumsum(counts) - counts,
+            "first_blocks": np.cumsum(blocks) - blocks,
+        }
+        for name, values in derived.items():
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
+
+    @property
+    def kind(self) -> Kind:
+        """What the set holds."""
+        return self.files[0].header.dataset_type
+
+    @property
+    def layout(self) -> Layout:
+        """`blocks` of compressed images, or `pixels` after all labels."""
+        return "blocks" if self.kind.in_blocks else "pixels"
+
+    @property
+    def level(self) -> int:
+        """How the images were compressed, 0 to 3; always 0 for pixels."""
+        return self.files[0].header.compress_level if self.kind.in_blocks else 0
+
+    @property
+    def is_training(self) -> bool:
+        """Whether the header calls it a training set."""
+        return self.files[0].header.is_training
+
+    @property
+    def num_blocks(self) -> int:
+        """Blocks of all files."""
+        return len(self.counts)
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of all files."""
+        return int(self.first_ids[-1] + self.counts[-1]) if self.num_blocks else 0
+
+    @property
+    def num_classes(self) -> int:
+        """Classes of a small set; else the largest label + 1, from the data."""
+        return 1 + max(file.largest_label for file in self.files)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """A name per label; block volumes store none, theirs are the numbers."""
+        if self.kind.in_blocks:
+            return tuple(map(str, range(self.num_classes)))
+        return self._small.class_names
+
+    def class_name(self, label: int) -> str:
+        """The name of one class, without building all of them."""
+        return str(label) if self.kind.in_blocks else self._small.class_names[label]
+
+    @property
+    def image(self) -> ImageSpec:
+        """One image as it will be decoded; sides are None where images differ."""
+        if self.kind.in_blocks:
+            return ImageSpec(None, None, 3)
+        return ImageSpec(self._small.height, self._small.width, self._small.channels)
+
+    @property
+    def largest_sample(self) -> int:
+        """Bytes of the largest stored sample."""
+        return max(file.largest_sample for file in self.files)
+
+    def span(self, block: int) -> BlockSpan:
+        """Where block number `block` of the set lies on disk.
+
+        A pixel set's one block is everything after the header area: labels, pixels.
+        """
+        number, file = self._locate(block)
+        if self.kind.in_blocks:
+            return BlockSpan(file.path, (1 + number) * BLOCK_BYTES, BLOCK_BYTES, number)
+        nbytes = self.num_samples * self._small.record_bytes
+        return BlockSpan(file.path, SMALL_AREA_BYTES, nbytes, 0)
+
+    def index_bytes(self, block: int) -> int:
+        """How many leading bytes of a block's span `index` needs to see."""
+        return BLOCK_HEADER_BYTES[self.level] if self.kind.in_blocks else int(self.counts[block])
+
+    def index(self, block: int, memory: npt.NDArray[np.uint8]) -> BlockIndex:
+        """Check the bytes just read from `span(block)`; say where samples lie in them.
+
+        `memory` is the whole span, or at least its first `index_bytes(block)`.
+
+        Raises:
+            BlockError: The index is damaged, or not the one that was scanned.
+        """
+        number, file = self._locate(block)
+        if not self.kind.in_blocks:
+            return self._small.index(memory, self.num_samples, file.path)
+        index = parse_block(memory, path=file.path, block=number, level=self.level)
+        if len(index) != self.counts[block]:
+            raise BlockError(
+                f"block {number} of {file.path} has {len(index)} samples, it had "
+                f"{self.counts[block]} when it was scanned. The file was replaced: start again."
+            )
+        return index
+
+    def block_of(self, sample_id: int) -> tuple[int, int]:
+        """The block that holds a sample, and the sample's index in it.
+
+        Raises:
+            IndexError: The set has no such sample.
+        """
+        if not 0 <= sample_id < self.num_samples:
+            raise IndexError(f"sample {sample_id} of a set with {self.num_samples} samples")
+        # Empty blocks share their first id with the next one: the last of them has it.
+        block = int(np.searchsorted(self.first_ids, sample_id, side="right")) - 1
+        return block, sample_id - int(self.first_ids[block])
+
+    def where(self, sample_id: int) -> str:
+        """A sample's place in words: file, block in it, sample in that."""
+        block, sample = self.block_of(sample_id)
+        number, file = self._locate(block)
+        inside = f"block {number} " if self.kind.in_blocks else ""
+        return f"{file.path.name} {inside}sample {sample}"
+
+    @property
+    def _small(self) -> SmallSet:
+        return SMALL_SETS[self.kind]
+
+    def _locate(self, block: int) -> tuple[int, VolumeFile]:
+        if not 0 <= block < self.num_blocks:
+            raise IndexError(f"block {block} of a set with {self.num_blocks} blocks")
+        which = int(np.searchsorted(self.first_blocks, block, side="right")) - 1
+        return block - int(self.first_blocks[which]), self.files[which]

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Everything that continuous integration checks; sets up all it needs.
+set -euo pipefail
+cd "$(dirname "$0")"
+. .ci/setup.sh
+set_up
+say "pip install dtsflow with its test dependencies"
+if ! python -c 'import torch' 2>/dev/null; then
+  pip_install torch==2.13.0 # one version, so that every machine tests the same interop
+fi
+pip_install -e '.[dev,mpi-wheel,torch]'
+say "ruff"
+ruff check
+ruff format --check
+say "mypy"
+mypy
+say "pytest"
+pytest "$@"

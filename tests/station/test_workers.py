@@ -1,0 +1,87 @@
+import threading
+from collections import Counter
+
+import pytest
+
+from dtsflow.errors import StallError
+from dtsflow.station.turns import Turns
+from dtsflow.station.workers import Workers
+
+
+def drain_all(turns: Turns, steps: range) -> None:
+    for step in steps:
+        assert turns.wait(10) == step
+        turns.drain()
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_every_chunk_is_filled_once_by_some_worker(count: int) -> None:
+    filled: Counter[tuple[int, int]] = Counter()
+    workers = Workers(count)
+    for first in (0, 100):
+        steps = range(first, first + 20)
+        turns = Turns(steps, chunks=3)
+        workers.begin(turns, lambda _number: lambda step, chunk: filled.update([(step, chunk)]))
+        drain_all(turns, steps)
+        turns.close()
+    workers.close()
+    assert filled == {(s, c): 1 for f in (0, 100) for s in range(f, f + 20) for c in range(3)}
+
+
+def test_each_worker_has_its_own_filler() -> None:
+    made: list[int] = []
+    barrier = threading.Barrier(3, timeout=10)
+    workers = Workers(3)
+    turns = Turns(range(2), chunks=3)
+
+    def fill_of(number: int) -> object:
+        made.append(number)
+        return lambda _step, _chunk: barrier.wait()
+
+    workers.begin(turns, fill_of)  # type: ignore[arg-type]  # a lambda has no parameter names
+    drain_all(turns, range(2))
+    turns.close()
+    workers.close()
+    assert sorted(made) == [0, 1, 2]
+
+
+def test_an_exception_in_a_worker_reaches_the_consumer_with_its_traceback() -> None:
+    def explode(step: int, chunk: int) -> None:
+        raise ZeroDivisionError(f"at {step} {chunk}")
+
+    workers = Workers(2)
+    turns = Turns(range(3), chunks=1)
+    workers.begin(turns, lambda _number: explode)
+    with pytest.raises(ZeroDivisionError, match="at 0 0") as caught:
+        turns.wait(10)
+    assert any(entry.name == "explode" for entry in caught.traceback)
+    workers.close()
+
+
+def test_a_pass_waits_for_the_one_before_and_names_who_does_not_leave_it() -> None:
+    entered, gate = threading.Event(), threading.Event()
+    workers = Workers(2)
+    first, second = Turns(range(1), chunks=1), Turns(range(1), chunks=1)
+
+    def stuck(step: int, chunk: int) -> None:  # noqa: ARG001  # the signature of a filler
+        entered.set()
+        gate.wait(20)
+
+    workers.begin(first, lambda _number: stuck)
+    entered.wait(10)
+    first.close()
+    with pytest.raises(StallError, match="1 of 2 are still in the pass before"):
+        workers.begin(second, lambda _number: lambda _step, _chunk: None, timeout_s=0.1)
+    gate.set()
+    workers.begin(second, lambda _number: lambda _step, _chunk: None)
+    assert second.wait(10) == 0
+    second.close()
+    workers.close()
+
+
+def test_threads_are_gone_after_close() -> None:
+    before = threading.active_count()
+    workers = Workers(5)
+    assert threading.active_count() == before + 5
+    workers.close()
+    assert threading.active_count() == before

@@ -1,0 +1,136 @@
+"""The layout rules of docs/design.md section 2, held against the code."""
+
+import ast
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from dtsflow.build import build
+from dtsflow.compose import compose, shipped_conf
+from dtsflow.pipeline import Pipeline
+from dtsflow.testing import jpeg, write_block_volume, write_small_set
+from dtsflow.volume.format import Kind
+
+PACKAGE = Path(__file__).parents[1] / "dtsflow"
+VOCABULARY = {
+    "errors", "configurable", "spec", "seed", "tensor", "memory", "ranks", "native",
+}  # fmt: skip
+ASSEMBLY = {
+    "__init__", "__main__", "build", "cli", "compose", "library", "pipeline", "plan", "plan_text",
+    "run", "telemetry", "testing",
+}  # fmt: skip
+STAGES = ["volume", "reader", "decode", "po", "station", "arena", "consumer"]
+RIM = {"cupy": "arena/device.py", "mpi4py": "ranks/mpi.py", "turbojpeg": "decode/turbojpeg.py"}
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(module: Path) -> str:
+    return module.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imports(module: Path) -> set[str]:
+    """Full names of what `module` imports, names imported from modules included."""
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def test_stages_are_the_fields_of_the_pipeline_in_flow_order() -> None:
+    names = [field.name for field in fields(Pipeline)]
+    assert names[: len(STAGES)] == STAGES
+    assert all((PACKAGE / stage / "__init__.py").is_file() for stage in STAGES)
+
+
+def test_config_groups_are_the_stages_and_three_more() -> None:
+    groups = {entry.name for entry in shipped_conf().iterdir() if entry.is_dir()}
+    assert groups == {*STAGES, "ranks", "memory", "experiment"}
+
+
+def test_every_part_of_the_package_has_its_place_in_the_rule() -> None:
+    assert {part_of(module) for module in MODULES} == VOCABULARY | ASSEMBLY | set(STAGES)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_imports_point_left(module: Path) -> None:
+    part = part_of(module)
+    if part in ASSEMBLY:
+        return
+    left = STAGES[: STAGES.index(part) + 1] if part in STAGES else []
+    reached = {name.split(".")[1] for name in imports(module) if name.startswith("dtsflow.")}
+    assert reached <= VOCABULARY | set(left), f"{module} reaches to the right"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_hardware_and_printing_stay_at_the_rim(module: Path) -> None:
+    where = module.relative_to(PACKAGE).as_posix()
+    for library, home in RIM.items():
+        reached = any(name.split(".")[0] == library for name in imports(module))
+        assert not reached or where == home, f"{where} imports {library}"
+    calls = {
+        node.func.id
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert not calls & {"eval", "exec"}
+    assert "print" not in calls or part_of(module) == "cli"
+
+
+def test_only_build_instantiates() -> None:
+    callers = [m.name for m in MODULES if "hydra.utils.instantiate" in imports(m)]
+    assert callers == ["build.py"]
+
+
+OPTIONS = sorted(
+    (group.name, file.stem)
+    for group in shipped_conf().iterdir()
+    if group.is_dir() and group.name != "experiment"
+    for file in group.glob("*.yaml")
+)
+EXPERIMENTS = sorted(file.stem for file in (shipped_conf() / "experiment").glob("*.yaml"))
+NEEDS = {"mnist": Kind.MNIST, "cifar_train": Kind.CIFAR10}
+KIND_OF = {"mnist": Kind.MNIST, "cifar10": Kind.CIFAR10, "cifar100": Kind.CIFAR100}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    write_block_volume(tmp_path / "images.dts", [[(jpeg(seed=i), i % 3) for i in range(5)]])
+    for kind in (Kind.MNIST, Kind.CIFAR10, Kind.CIFAR100):
+        write_small_set(tmp_path / f"{kind.value}.dts", kind, 20)
+    return tmp_path
+
+
+def plans(*overrides: str) -> None:
+    pipeline = build(compose(overrides).values)
+    pipeline.volume.prepare()
+    assert pipeline.plan(pipeline.ranks.start()).order.steps >= 1
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_every_option_builds_and_plans(group: str, option: str, data: Path) -> None:
+    kind = NEEDS.get(option)
+    path = data / f"{kind.value if kind else 'images'}.dts"
+    overrides = ["po=imagenet_train", f"{group}={option}", f"volume.path={path}", "batch_size=4"]
+    if option == "none":  # without an operation, only sets of one image size make a batch
+        overrides[2] = f"volume.path={data / 'CIFAR10.dts'}"
+    if option == "synthetic":
+        overrides[2] = f"volume.path={data / 'made'}"
+        overrides += ["volume.images=6", "volume.classes=2"]
+    plans(*overrides)
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_every_experiment_plans_and_is_a_short_diff(experiment: str, data: Path) -> None:
+    file = shipped_conf() / "experiment" / f"{experiment}.yaml"
+    assert len(file.read_text().splitlines()) < 15
+    kind = KIND_OF.get(experiment)
+    path = data / (f"{kind.value if kind else 'images'}.dts")
+    overrides = [f"+experiment={experiment}", "tail=pad", f"volume.path={path}"]
+    if experiment == "quickstart":
+        overrides = [overrides[0], f"volume.path={data / 'made'}", "volume.images=6"]
+    plans(*overrides)

@@ -1,0 +1,75 @@
+from pathlib import Path
+
+import pytest
+
+from dtsflow.errors import PackError
+from dtsflow.volume.image_tree import NO_CLASS, read_tree
+
+
+def touch(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
+def test_labels_are_the_ranks_of_the_class_paths(tmp_path: Path) -> None:
+    touch(tmp_path, "b/2.jpg", "a/x/1.JPEG", "a/y/0.png", "c/z.webp", "c/y.Bmp")
+    tree = read_tree(tmp_path)
+    assert tree.classes == ("a/x", "a/y", "b", "c")
+    assert [(image.name, image.label) for image in tree.images] == [
+        ("a/x/1.JPEG", 0),
+        ("a/y/0.png", 1),
+        ("b/2.jpg", 2),
+        ("c/y.Bmp", 3),
+        ("c/z.webp", 3),
+    ]
+
+
+def test_other_and_hidden_files_are_not_images(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.jpg", "a/.2.jpg", "a/3.txt", "a/jpg", ".cache/4.jpg")
+    tree = read_tree(tmp_path)
+    assert [image.name for image in tree.images] == ["a/1.jpg"]
+    assert tree.classes == ("a",)
+
+
+def test_two_leaves_with_one_name_are_two_classes(tmp_path: Path) -> None:
+    touch(tmp_path, "cats/small/1.jpg", "dogs/small/1.jpg")
+    assert read_tree(tmp_path).classes == ("cats/small", "dogs/small")
+
+
+def test_a_class_without_an_image_keeps_its_label(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.jpg", "c/1.jpg")
+    (tmp_path / "b").mkdir()
+    assert read_tree(tmp_path).classes == ("a", "b", "c")
+
+
+def test_an_image_in_no_class_folder_has_no_label(tmp_path: Path) -> None:
+    touch(tmp_path, "stray.jpg", "a/1.jpg")
+    tree = read_tree(tmp_path)
+    assert tree.classes == ("a",)
+    assert [(image.name, image.label) for image in tree.images] == [
+        ("a/1.jpg", 0),
+        ("stray.jpg", NO_CLASS),
+    ]
+
+
+def test_a_folder_named_like_an_image_is_a_folder(tmp_path: Path) -> None:
+    touch(tmp_path, "a.jpg/1.jpg")
+    assert read_tree(tmp_path).classes == ("a.jpg",)
+
+
+def test_links_are_followed_unless_they_lead_back(tmp_path: Path) -> None:
+    touch(tmp_path, "elsewhere/1.jpg", "source/a/2.jpg")
+    source = tmp_path / "source"
+    (source / "b").symlink_to(tmp_path / "elsewhere")
+    assert read_tree(source).classes == ("a", "b")
+    (source / "a" / "loop").symlink_to(source)
+    with pytest.raises(PackError, match="loop is a link to a folder it lies in"):
+        read_tree(source)
+
+
+def test_a_file_is_no_source(tmp_path: Path) -> None:
+    touch(tmp_path, "x")
+    with pytest.raises(PackError, match="x is no folder"):
+        read_tree(tmp_path / "x")
