@@ -1,5 +1,6 @@
 """The run: the only phase that holds files, memory and threads."""
 
+import logging
 import time
 import weakref
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ from dtsflow.telemetry.counters import Counters
 from dtsflow.telemetry.folder import RunFolder
 from dtsflow.telemetry.memory import resident_bytes
 from dtsflow.telemetry.report import report
+
+log = logging.getLogger(__name__)
 
 
 class Run:
@@ -111,6 +114,7 @@ class Pass:
                 run.counters.delivered(batch.valid, asked)
                 yield batch
                 resources.release(turns, step)
+            log.info("epoch %d: %d steps from %d on", self._epoch, len(self), self._steps.start)
         finally:
             resources.end(turns)
 

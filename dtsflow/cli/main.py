@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done. 1: something failed. 2: the command line or configuration is wrong.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    _log_to_console()
     try:
         return _dispatch(words)
     except DtsflowError as error:
@@ -42,6 +42,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output has gone, as `| head` does; exit would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _log_to_console() -> None:
+    """Show warnings, and what the volume stage says while it makes data."""
+    console = logging.StreamHandler()
+    console.setFormatter(logging.Formatter("%(message)s"))
+    console.addFilter(
+        lambda record: record.levelno >= logging.WARNING or record.name.startswith("dtsflow.volume")
+    )
+    logging.basicConfig(handlers=[console])
+    logging.getLogger("dtsflow").setLevel(logging.INFO)
 
 
 def _dispatch(words: list[str]) -> int:

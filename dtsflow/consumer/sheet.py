@@ -1,6 +1,5 @@
 """A contact sheet: what the first batch looks like."""
 
-import logging
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,11 +14,10 @@ from dtsflow.consumer.consumer import Stage
 from dtsflow.errors import ConfigError
 from dtsflow.po.normalize import Normalize
 
-log = logging.getLogger(__name__)
-
 _MARGIN = 8
 _CAPTION = 18  # pixels below each picture
 _SMALLEST = 96  # pixels: a digit of 28 is enlarged so that a person sees it
+_QUICK = 2  # of 9: photographs hardly shrink further, and the run waits meanwhile
 _PAPER, _INK = (255, 255, 255), (40, 40, 40)
 
 
@@ -33,7 +31,7 @@ class Sheet:
         file: Name of the PNG, within the run folder unless absolute.
     """
 
-    images: Annotated[int, Field(ge=1)] = 64
+    images: Annotated[int, Field(ge=1)] = 32
     columns: Annotated[int, Field(ge=1)] = 8
     file: str = "sheet.png"
 
@@ -65,8 +63,7 @@ class Drawing:
             rows = np.flatnonzero(batch.valid)[: self._sheet.images]
             pictures = [picture(batch.images[row], self._stage.normalize) for row in rows]
             captions = [self._caption(int(label)) for label in batch.labels[rows]]
-            draw(pictures, captions, self._sheet.columns).save(self._path)
-            log.info("contact sheet of %d images: %s", len(rows), self._path)
+            draw(pictures, captions, self._sheet.columns).save(self._path, compress_level=_QUICK)
 
     def _caption(self, label: int) -> str:
         names = self._stage.class_names

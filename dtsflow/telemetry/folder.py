@@ -48,8 +48,7 @@ class RunFolder:
         line = f"%(asctime)s rank {rank.index} %(levelname)s %(name)s: %(message)s"
         log_file.setFormatter(logging.Formatter(line))
         _LOGGER.addHandler(log_file)
-        if _LOGGER.level == logging.NOTSET:
-            _LOGGER.setLevel(logging.INFO)
+        _LOGGER.setLevel(min(_LOGGER.level or logging.INFO, logging.INFO))
         return cls(path, command, log_file)
 
     def write(self, name: str, text: str) -> None:
