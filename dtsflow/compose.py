@@ -46,10 +46,6 @@ class Composed:
     values: dict[str, Any]
     experiment: str | None
 
-    def yaml(self) -> str:
-        """The tree as a YAML file that composes to the same again."""
-        return OmegaConf.to_yaml(OmegaConf.create(self.values))
-
 
 def shipped_conf() -> Path:
     """The folder of our own configs: in a wheel, or in a checkout."""
@@ -112,9 +108,8 @@ def _with_entries(values: dict[str, Any], overrides: Iterable[str]) -> dict[str,
         key, _, text = override.partition("=")
         parent, _, last = key.replace("[", ".").replace("]", "").rpartition(".")
         node = OmegaConf.select(tree, parent)
-        if not isinstance(node, DictConfig | ListConfig) or (
-            isinstance(node, ListConfig) and int(last) >= len(node)
-        ):
+        is_entry = isinstance(node, ListConfig) and last.isdecimal() and int(last) < len(node)
+        if not is_entry and not isinstance(node, DictConfig):
             raise ConfigError(f"{key}: there is no such entry to change.")
         OmegaConf.update(node, last, OmegaConf.from_dotlist([f"value={text}"]).value)
     plain = OmegaConf.to_container(tree, resolve=True)

@@ -9,7 +9,6 @@ from dtsflow.configurable import configurable
 from dtsflow.consumer.consumer import Consumer
 from dtsflow.decode.decoder import Decoder
 from dtsflow.decode.pixels import PixelDecoder
-from dtsflow.errors import PlanError
 from dtsflow.memory.budget import Budget
 from dtsflow.memory.limit import cpu_limit
 from dtsflow.memory.plan import MemoryPlan
@@ -19,12 +18,14 @@ from dtsflow.ranks.rank import Rank
 from dtsflow.ranks.single import Single
 from dtsflow.reader.order import Order, Shuffle, Tail, auto_lanes, window_blocks
 from dtsflow.reader.resident import Resident
+from dtsflow.seed.address import check_field
 from dtsflow.spec import ImageSpec
+from dtsflow.station.engine import Engine
+from dtsflow.station.reference import ReferenceEngine
 from dtsflow.station.station import Station
 from dtsflow.tensor.shape import Shape
 from dtsflow.volume.volume_set import VolumeSet
 
-PHASE = "train"  # without `phases`, a run has this one
 CHUNK_ROWS = 16  # rows one worker fills at a time, so that a batch divides over many workers
 
 Auto = Literal["auto"]
@@ -67,7 +68,7 @@ class Pipeline:
         lanes: Canonical shards of an epoch; part of the order, so never taken from the
             number of ranks. `auto` is the largest divisor of `batch_size` up to 16.
         tail: What becomes of a last batch that is not full: `pad`, `drop` or `wrap`.
-        max_steps: End the run after this many batches.
+        max_steps: `dtsflow run` ends after this many batches.
     """
 
     volume: Source
@@ -99,6 +100,11 @@ class Pipeline:
         """
         volumes = self.volume.scan()
         specs = tuple(self.po.specs(volumes.image))
+        check_field("seed", self.seed)
+        check_field("epoch", self.epochs - 1)
+        check_field("position", len(self.po.operations))
+        check_field("id", volumes.num_samples)
+        check_field("block", volumes.num_blocks)  # more than the windows of any lane
         order = self._order(volumes)
         lanes = order.lanes_of(rank.index, rank.size)
         rows = len(lanes) * order.lane_rows
@@ -114,11 +120,11 @@ class Pipeline:
             chunk_rows=min(CHUNK_ROWS, rows),
         )
 
-    def decoder(self, volumes: VolumeSet) -> Decoder:
-        """A decoder for one worker: the configured one, or that of raw pixels."""
-        if volumes.layout == "pixels":
-            return PixelDecoder(volumes.image)
-        return self.decode.start()
+    def engine(self, volumes: VolumeSet) -> Engine:
+        """What one worker fills rows with."""
+        pixels = volumes.layout == "pixels"
+        decoder = PixelDecoder(volumes.image) if pixels else self.decode.start()
+        return ReferenceEngine(decoder, self.po.program(volumes.image), volumes.where)
 
     def _order(self, volumes: VolumeSet) -> Order:
         lanes = auto_lanes(self.batch_size) if self.lanes == "auto" else self.lanes
@@ -143,9 +149,7 @@ class Pipeline:
 
 
 def _input_plan(rows: int, pixels: ImageSpec) -> MemoryPlan:
-    if pixels.height is None or pixels.width is None:
-        raise PlanError(
-            f"po: the chain ends in images of varying size ({pixels}); end it in one size."
-        )
+    assert pixels.height is not None  # Chain.specs refuses a chain that ends otherwise
+    assert pixels.width is not None
     image = Shape(1, pixels.height, pixels.width, pixels.channels)
     return MemoryPlan().input_buffers(batch=rows, image=image, dtype=pixels.dtype).finalize()

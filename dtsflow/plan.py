@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from dtsflow.about import __version__
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.ranks.rank import Rank
-from dtsflow.reader.order import Order
+from dtsflow.reader.order import Order, Shuffle
 from dtsflow.spec import FieldSpec, ImageSpec, Place, RecordSpec
+from dtsflow.station.engine import Engine
 from dtsflow.tensor.dtype import DType
 from dtsflow.volume.volume_set import VolumeSet
 
@@ -58,6 +60,21 @@ class Plan:
         self.pipeline.memory.check(self.memory_entries)
         return Run(self, folder)
 
+    def engine(self) -> Engine:
+        """What one worker fills rows with."""
+        return self.pipeline.engine(self.volumes)
+
+    @property
+    def stored_channels(self) -> int:
+        """Channels that a pixel takes in a zone."""
+        pixels = self.specs[-1]
+        return self.pipeline.station.stored_channels(pixels.channels, pixels.dtype)
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of a batch."""
+        return -(-self.rows // self.chunk_rows)
+
     @property
     def rows(self) -> int:
         """Rows of each batch on this rank."""
@@ -75,6 +92,7 @@ class Plan:
             "zones": self.memory.total_bytes,
             "rows beside the zones": 2 * self.rows * BESIDE_ROW_BYTES,
             "resident blocks": self.pipeline.reader.planned_bytes(self.volumes),
+            "order of an epoch": self.order.planned_bytes,
         }
 
     @property
@@ -107,11 +125,13 @@ class Plan:
 
     def _zone_fields(self) -> tuple[FieldSpec, ...]:
         pixels = self.specs[-1]
-        stored = self.pipeline.station.stored_channels(pixels.channels, pixels.dtype)
         return (
             FieldSpec("labels", (self.rows,), DType.INT32, Place.ZONE),
             FieldSpec(
-                "images", (self.rows, pixels.height, pixels.width, stored), pixels.dtype, Place.ZONE
+                "images",
+                (self.rows, pixels.height, pixels.width, self.stored_channels),
+                pixels.dtype,
+                Place.ZONE,
             ),
         )
 
@@ -119,15 +139,17 @@ class Plan:
         """SHA-256 over what must agree for two ranks to deliver parts of one run."""
         order = self.order
         facts = {
-            "samples": order.samples,
-            "blocks": hashlib.sha256(order.counts.tobytes()).hexdigest(),
+            "library": __version__,
+            "data": self.volumes.fingerprint(),
             "batch_size": order.batch_size,
             "lanes": order.lanes,
             "seed": order.seed,
             "shuffle": order.shuffle.value,
             "tail": order.tail.value,
-            "window": order.window,
-            "operations": [repr(operation) for operation in self.pipeline.po.operations],
+            "window": order.window if order.shuffle is Shuffle.BLOCKS else None,
+            "phase": order.phase,
+            "decode": repr(self.pipeline.decode),
+            "operations": [f"{type(o).__module__}.{o!r}" for o in self.pipeline.po.operations],
             "memory": self.memory.digest(),
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dtsflow
-from dtsflow.consumer.consumer import Stage
+from dtsflow.consumer.consumer import Setting
 from dtsflow.consumer.digest import Digest
 from dtsflow.errors import (
     BlockError,
@@ -54,7 +54,7 @@ def open_run(path: Path, **values: Any) -> Run:
 
 
 def digest(run: Run, *epochs: int, start_step: int = 0) -> dict[str, Any]:
-    sink = Digest().open(Stage(folder=None, class_names=(), normalize=None, phases={"train": 0}))
+    sink = Digest().open(Setting(folder=None, class_names=(), normalize=None, phases={"train": 0}))
     for epoch in epochs:
         for batch in run.epoch(epoch, start_step=start_step):
             sink.take(batch)
@@ -101,7 +101,7 @@ def test_an_epoch_read_in_parts_or_again_is_the_same(volume: Path) -> None:
         parts = 0
         for step in range(5):
             for batch in run.epoch(0, start_step=step):
-                sink = Digest().open(Stage(None, (), None, {"train": 0}))
+                sink = Digest().open(Setting(None, (), None, {"train": 0}))
                 sink.take(batch)
                 parts += int(sink.results()["digest"]["sequence"], 16)
                 break
@@ -183,11 +183,11 @@ def test_the_first_batches_leave_before_the_last_block_is_read(
     gate = threading.Event()
     offsets: list[int] = []
 
-    def gated(descriptor: int, memory: Any, offset: int, path: Path) -> None:
+    def gated(descriptor: int, memory: Any, offset: int, path: Path, **stop: Any) -> bool:
         if offsets:
             gate.wait(20)
         offsets.append(offset)
-        read_into(descriptor, memory, offset, path)
+        return read_into(descriptor, memory, offset, path, **stop)
 
     monkeypatch.setattr("dtsflow.reader.resident.read_into", gated)
     with open_run(volume, batch_size=1, reader={"io_threads": 1}) as run:
@@ -283,9 +283,9 @@ def test_a_consumer_that_waits_too_long_learns_which_side_stalled(
 ) -> None:
     gate = threading.Event()
 
-    def stuck(*arguments: Any) -> None:
+    def stuck(*arguments: Any, **stop: Any) -> bool:
         gate.wait(20)
-        read_into(*arguments)
+        return read_into(*arguments, **stop)
 
     monkeypatch.setattr("dtsflow.reader.resident.read_into", stuck)
     with open_run(volume, station={"timeout_s": 0.2}) as run:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from dtsflow.cli import doctor, inspect, overview, pack, plan, run, synth
-from dtsflow.errors import ConfigError, DtsflowError
+from dtsflow.errors import ConfigError, DtsflowError, PlanError
 
 Command = Callable[[list[str]], int]
 
@@ -26,7 +26,8 @@ INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; `run` may be left out.
 
-    0: done. 1: something failed. 2: the command line or configuration is wrong.
+    0: done. 1: something failed. 2: the command line or configuration is wrong, or
+    cannot be planned.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     _log_to_console()
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _dispatch(words)
     except DtsflowError as error:
         print(f"dtsflow: {error}", file=sys.stderr)
-        return WRONG_USE if isinstance(error, ConfigError) else 1
+        return WRONG_USE if isinstance(error, ConfigError | PlanError) else 1
     except KeyboardInterrupt:
         print("dtsflow: interrupted", file=sys.stderr)
         return INTERRUPTED

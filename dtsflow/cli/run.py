@@ -1,15 +1,15 @@
 """`dtsflow run`: stream the batches of every epoch into the consumer."""
 
 import shlex
+from itertools import islice
 
 from dtsflow.cli.overrides import configure
 from dtsflow.cli.progress import Progress
 from dtsflow.cli.summary import summary
-from dtsflow.consumer.consumer import Sink, Stage
+from dtsflow.consumer.consumer import Setting, Sink
 from dtsflow.library import start
-from dtsflow.pipeline import PHASE
 from dtsflow.run import Run
-from dtsflow.seed.address import phase_number
+from dtsflow.seed.address import PHASE, phase_number
 
 
 def main(words: list[str]) -> int:
@@ -26,7 +26,7 @@ def main(words: list[str]) -> int:
 def stream(run: Run) -> None:
     """Deliver every epoch to the configured consumer; its results go into the run."""
     pipeline = run.plan.pipeline
-    sink = pipeline.consumer.open(_stage(run))
+    sink = pipeline.consumer.open(_setting(run))
     left = pipeline.max_steps or pipeline.epochs * run.plan.order.steps
     for epoch in range(pipeline.epochs):
         if left <= 0:
@@ -39,17 +39,15 @@ def _stream_epoch(run: Run, epoch: int, sink: Sink, most: int) -> int:
     batches = run.epoch(epoch)
     steps = min(len(batches), most)
     with Progress(f"epoch {epoch}", steps) as progress:
-        for done, batch in enumerate(batches, 1):
+        for done, batch in enumerate(islice(batches, steps), 1):
             sink.take(batch)
             progress.show(done, images=int(batch.valid.sum()))
-            if done == steps:
-                break
     return steps
 
 
-def _stage(run: Run) -> Stage:
+def _setting(run: Run) -> Setting:
     plan = run.plan
-    return Stage(
+    return Setting(
         folder=run.folder.path if run.folder is not None else None,
         class_names=plan.volumes.class_names,
         normalize=plan.pipeline.po.normalize,

@@ -9,7 +9,7 @@ from dtsflow.po.normalize import Normalize
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Setting:
     """What a consumer may know of the run it is part of.
 
     Attributes:
@@ -39,5 +39,5 @@ class Sink(Protocol):
 class Consumer(Protocol):
     """A configured consumer."""
 
-    def open(self, stage: Stage) -> Sink:
+    def open(self, setting: Setting) -> Sink:
         """Start consuming in a run."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from dtsflow.arena.batch import Batch
 from dtsflow.configurable import configurable
-from dtsflow.consumer.consumer import Stage
+from dtsflow.consumer.consumer import Setting
 
 # phase number, epoch, step, row of the global batch, sample_id, CRC-32 of the pixels
 _ROW = struct.Struct("<IIIIqI")
@@ -29,9 +29,9 @@ class Digest:
     the whole run and for each phase and epoch.
     """
 
-    def open(self, stage: Stage) -> "Digesting":
+    def open(self, setting: Setting) -> "Digesting":
         """Start with nothing delivered."""
-        return Digesting(stage.phases)
+        return Digesting(setting.phases)
 
 
 class _Part:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from dtsflow.arena.batch import Batch
 from dtsflow.configurable import configurable
-from dtsflow.consumer.consumer import Stage
+from dtsflow.consumer.consumer import Setting
 from dtsflow.errors import ConfigError
 from dtsflow.po.normalize import Normalize
 
@@ -35,25 +35,27 @@ class Sheet:
     columns: Annotated[int, Field(ge=1)] = 8
     file: str = "sheet.png"
 
-    def open(self, stage: Stage) -> "Drawing":
+    def open(self, setting: Setting) -> "Drawing":
         """Wait for the first batch.
 
         Raises:
             ConfigError: The run has no folder and `file` is not absolute.
         """
-        if stage.folder is None and not Path(self.file).is_absolute():
+        if setting.folder is None and not Path(self.file).is_absolute():
             raise ConfigError(
                 f"consumer.file: {self.file!r} has no folder to go to, for this run writes none. "
                 "Give an absolute path, or give the run a name."
             )
-        return Drawing(self, (stage.folder or Path()) / self.file, stage)
+        if Path(self.file).suffix.lower() != ".png":
+            raise ConfigError(f"consumer.file: {self.file!r} must end in .png.")
+        return Drawing(self, (setting.folder or Path()) / self.file, setting)
 
 
 class Drawing:
     """A sheet that is drawn once the first batch arrives."""
 
-    def __init__(self, sheet: Sheet, path: Path, stage: Stage) -> None:
-        self._sheet, self._path, self._stage = sheet, path, stage
+    def __init__(self, sheet: Sheet, path: Path, setting: Setting) -> None:
+        self._sheet, self._path, self._setting = sheet, path, setting
         self._drawn = False
 
     def take(self, batch: Batch) -> None:
@@ -61,12 +63,12 @@ class Drawing:
         if not self._drawn:
             self._drawn = True
             rows = np.flatnonzero(batch.valid)[: self._sheet.images]
-            pictures = [picture(batch.images[row], self._stage.normalize) for row in rows]
+            pictures = [picture(batch.images[row], self._setting.normalize) for row in rows]
             captions = [self._caption(int(label)) for label in batch.labels[rows]]
             draw(pictures, captions, self._sheet.columns).save(self._path, compress_level=_QUICK)
 
     def _caption(self, label: int) -> str:
-        names = self._stage.class_names
+        names = self._setting.class_names
         name = names[label] if 0 <= label < len(names) else str(label)
         return name if name == str(label) else f"{label} {name}"
 

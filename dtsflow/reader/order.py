@@ -26,6 +26,7 @@ from dtsflow.volume.format import BLOCK_BYTES
 
 Ints = npt.NDArray[np.int64]
 
+SHUFFLED_BYTES = 64  # a sample, at the peak of permuting all: address, words, key, place
 MAX_AUTO_LANES = 16  # design.md section 4: a fixed number, so that no rank count enters
 
 
@@ -131,6 +132,11 @@ class Order:
         share = self.lanes // size
         return range(rank * share, (rank + 1) * share)
 
+    @property
+    def planned_bytes(self) -> int:
+        """Bytes that the order of an epoch takes; only `full` keeps any."""
+        return SHUFFLED_BYTES * self.samples if self.shuffle is Shuffle.FULL else 0
+
     @cached_property
     def first_ids(self) -> Ints:
         """The sample_id of each block's first sample."""
@@ -171,6 +177,10 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def only(self, rows: Ints) -> "Rows":
+        """The rows with these numbers alone."""
+        return Rows(self.ids[rows], self.blocks[rows], self.places[rows], self.valid[rows])
 
 
 class EpochOrder:

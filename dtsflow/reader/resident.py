@@ -1,9 +1,10 @@
 """The resident reader: every block is read once and stays in memory."""
 
 import logging
-import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -16,12 +17,12 @@ from dtsflow.errors import ClosedError
 from dtsflow.memory.align import PAGE, aligned_bytes
 from dtsflow.reader.order import Ints, Rows, Shuffle
 from dtsflow.reader.samples import Samples
-from dtsflow.volume.exact_read import open_descriptor, read_into
+from dtsflow.volume.exact_read import opened, read_into
 from dtsflow.volume.volume_set import VolumeSet
 
 log = logging.getLogger(__name__)
 
-LET_GO_S = 2.0  # a disk or network share that hangs must not keep the process
+LET_GO_S = 1.0  # a disk or network share that hangs must not keep the process
 INDEX_BYTES = 8 + 8 + 4  # offset, size and label of one sample
 
 
@@ -74,14 +75,15 @@ class ResidentStore:
         self._shared = _Shared(volumes)
         rest = np.setdiff1d(np.flatnonzero(volumes.counts), delivery)
         blocks = [int(block) for block in (*delivery, *rest)]
+        self._shared.waiting = iter(blocks)
         self._threads = [
             threading.Thread(
                 target=_read_blocks,
-                args=(self._shared, blocks[first::io_threads]),
-                name=f"dtsflow-io-{first}",
+                args=(self._shared,),
+                name=f"dtsflow-io-{number}",
                 daemon=True,  # interpreter exit must not wait for the disk
             )
-            for first in range(min(io_threads, len(blocks)))
+            for number in range(min(io_threads, len(blocks)))
         ]
         for thread in self._threads:
             thread.start()
@@ -112,7 +114,8 @@ class ResidentStore:
         self._shared.close()
         end = time.monotonic() + LET_GO_S
         for thread in self._threads:
-            thread.join(max(0.0, end - time.monotonic()))
+            if thread is not threading.current_thread():  # collected inside an IO thread
+                thread.join(max(0.0, end - time.monotonic()))
         stuck = sum(thread.is_alive() for thread in self._threads)
         if stuck:
             log.warning("%d IO threads are still waiting for the disk; left behind", stuck)
@@ -132,27 +135,40 @@ class _Shared:
         self.ready = np.zeros(len(volumes.counts), np.bool_)
         self.total = int(np.count_nonzero(volumes.counts))
         self.missing = self.total
-        self.error: Exception | None = None
+        self.waiting: Iterator[int] = iter(())
+        self.errors: dict[int, Exception] = {}
         self.closed = False
         self.arrived = threading.Condition()
 
     def wait_for(self, blocks: Ints) -> None:
-        if self.missing == 0:
+        if self.missing == 0 and not self.errors:
             return
         with self.arrived:
             while not self.ready[blocks].all():
-                if self.error is not None:
-                    raise self.error
+                self.raise_for(blocks)
                 if self.closed:
                     raise ClosedError("The run was closed while a worker waited for a block.")
                 self.arrived.wait()
+
+    def raise_for(self, blocks: Ints) -> None:
+        """Raise what reading one of `blocks` failed with."""
+        for block in np.unique(blocks):
+            if (error := self.errors.get(int(block))) is not None:
+                # A new one for each caller: an error that was raised keeps its frames.
+                raise type(error)(*error.args) from error
+
+    def next_block(self) -> int | None:
+        """The block to read next; several threads may ask."""
+        with self.arrived:
+            return None if self.closed else next(self.waiting, None)
 
     def read(self, block: int, descriptor: int) -> None:
         """Read block `block`, check it, and enter its samples into the index."""
         span = self.volumes.span(block)
         start = int(self.starts[block])
         memory = self.memory[start : start + span.nbytes]
-        read_into(descriptor, memory, span.offset, span.path)
+        if not read_into(descriptor, memory, span.offset, span.path, stop=lambda: self.closed):
+            return
         index = self.volumes.index(block, memory)
         first = int(self.volumes.first_ids[block])
         entries = slice(first, first + len(index.offsets))
@@ -164,9 +180,9 @@ class _Shared:
             self.missing -= 1
             self.arrived.notify_all()
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, block: int, error: Exception) -> None:
         with self.arrived:
-            self.error = self.error or error
+            self.errors[block] = error
             self.arrived.notify_all()
 
     def close(self) -> None:
@@ -175,19 +191,18 @@ class _Shared:
             self.arrived.notify_all()
 
 
-def _read_blocks(shared: _Shared, blocks: list[int]) -> None:
-    """What one IO thread does."""
-    descriptors: dict[Path, int] = {}
-    try:
-        for block in blocks:
-            if shared.closed or shared.error:
-                break
-            path = shared.volumes.span(block).path
-            if path not in descriptors:
-                descriptors[path] = open_descriptor(path)
-            shared.read(block, descriptors[path])
-    except Exception as error:  # noqa: BLE001  # the thread ends here; a worker raises it
-        shared.fail(error)
-    finally:
-        for descriptor in descriptors.values():
-            os.close(descriptor)
+def _read_blocks(shared: _Shared) -> None:
+    """What one IO thread does; after a block that fails it reads the next one."""
+    with ExitStack() as held:
+        path: Path | None = None
+        descriptor = -1
+        while (block := shared.next_block()) is not None:
+            try:
+                wanted = shared.volumes.span(block).path
+                if wanted != path:  # one descriptor at a time, however many volumes there are
+                    held.close()
+                    path, descriptor = wanted, held.enter_context(opened(wanted))
+                shared.read(block, descriptor)
+            except Exception as error:  # noqa: BLE001  # whoever needs the block raises it
+                path = None
+                shared.fail(block, error)

@@ -39,6 +39,9 @@ _FIXED_PHASES: Final = ("train", "val", "test")
 Whole = int | npt.NDArray[np.integer]
 
 
+PHASE = "train"  # without `phases`, a run has this one
+
+
 class Purpose(Enum):
     """What a draw decides; the number is part of its address, so it never changes."""
 

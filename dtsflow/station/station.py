@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dtsflow.configurable import configurable
+from dtsflow.memory.region import Region
+from dtsflow.memory.slot import padded_channels
 from dtsflow.tensor.dtype import DType
 
 
@@ -21,10 +23,11 @@ class Station:
     """
 
     channel_align: Literal[1, 4] = 4
-    timeout_s: Annotated[float, Field(gt=0)] = 300.0
+    timeout_s: Annotated[float, Field(gt=0, le=30 * 86_400)] = 300.0
     poison: bool = False
 
     def stored_channels(self, channels: int, dtype: DType) -> int:
         """Channels that a pixel occupies in the zone."""
-        aligned = self.channel_align if dtype in (DType.FP16, DType.BF16) else 1
-        return -(-channels // aligned) * aligned
+        if self.channel_align == 1:
+            return channels
+        return padded_channels(channels, dtype, Region.I_A_DATA)

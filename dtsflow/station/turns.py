@@ -36,6 +36,7 @@ class Turns:
         self._drained = 0
         self._closed = False
         self._failure: tuple[int, BaseException] | None = None
+        self._reminded = time.monotonic()
         self._changed = threading.Condition()
 
     def claim(self) -> tuple[int, int] | None:
@@ -44,14 +45,25 @@ class Turns:
         Waits, without limit, while both zones are full: people do pause their loops.
         """
         with self._changed:
-            while not self._closed and self._claimed < len(self._steps) * self._chunks:
+            while self._has_chunks():
                 turn, chunk = divmod(self._claimed, self._chunks)
                 if turn < self._drained + ZONES:
                     self._claimed += 1
                     return self._steps[turn], chunk
                 if not self._changed.wait(REMIND_S):
-                    log.info("waiting for the consumer to ask for batch %d", self._drained)
+                    self._remind()
             return None
+
+    def _has_chunks(self) -> bool:
+        ended = self._closed or self._failure is not None
+        return not ended and self._claimed < len(self._steps) * self._chunks
+
+    def _remind(self) -> None:
+        """Log, for all waiting workers once a minute, whom they wait for."""
+        now = time.monotonic()
+        if now - self._reminded >= REMIND_S:
+            self._reminded = now
+            log.info("waiting for the consumer to give back batch %d", self._steps[self._drained])
 
     def finish(self, step: int) -> None:
         """Say that one claimed chunk of `step` is written."""
@@ -64,7 +76,12 @@ class Turns:
     def _is_full(self, turn: int) -> bool:
         return self._finished[turn % ZONES] >= (turn // ZONES + 1) * self._chunks
 
-    def wait(self, timeout_s: float, progress: Callable[[], str] = str) -> int:
+    @property
+    def first_step(self) -> int:
+        """The first batch of this pass."""
+        return self._steps[0]
+
+    def wait(self, timeout_s: float, progress: Callable[[], str] = lambda: "") -> int:
         """The step of the oldest batch not yet drained, once it is filled.
 
         `progress` says more about the workers' side, for the message of a stall.
@@ -83,7 +100,7 @@ class Turns:
 
     def _is_ready(self) -> bool:
         """Whether the oldest batch is full; raises when it never will be."""
-        if self._closed and self._failure is None:
+        if self._closed:
             raise ClosedError("This pass over the epoch has ended: begin another.")
         if self._filled > self._drained:
             return True
@@ -114,7 +131,7 @@ class Turns:
             self._changed.notify_all()
 
     def fail(self, step: int, error: BaseException) -> None:
-        """End the pass because a chunk of `step` failed.
+        """Claim no more, because a chunk of `step` failed.
 
         Batches before `step` are still handed out, for all their chunks were claimed
         before; then the consumer's wait raises the error of the earliest batch.
@@ -123,5 +140,4 @@ class Turns:
         with self._changed:
             if self._failure is None or turn < self._failure[0]:
                 self._failure = (turn, error)
-            self._closed = True
             self._changed.notify_all()

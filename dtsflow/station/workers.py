@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from dtsflow.errors import StallError
+from dtsflow.errors import ClosedError, StallError
 from dtsflow.station.turns import Turns
 
 
@@ -27,17 +27,20 @@ class Workers:
 
     def __init__(self, count: int) -> None:
         self._shared = _Shared(count)
-        self._threads = [
-            threading.Thread(
-                target=_work,
-                args=(self._shared, number),
-                name=f"dtsflow-worker-{number}",
-                daemon=True,  # interpreter exit closes the run first, then nobody waits
-            )
-            for number in range(count)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        try:
+            for number in range(count):
+                thread = threading.Thread(
+                    target=_work,
+                    args=(self._shared, number),
+                    name=f"dtsflow-worker-{number}",
+                    daemon=True,  # interpreter exit closes the run first, then nobody waits
+                )
+                thread.start()
+                self._threads.append(thread)
+        except BaseException:
+            self.close()
+            raise
 
     def begin(
         self, turns: Turns, fill_of: Callable[[int], Fill], *, timeout_s: float = 300.0
@@ -48,8 +51,11 @@ class Workers:
 
         Raises:
             StallError: One of them still does after `timeout_s` seconds.
+            ClosedError: The workers were ended.
         """
         with self._shared.changed:
+            if self._shared.closed:
+                raise ClosedError("The run is closed: open the plan again to read more batches.")
             if not self._shared.changed.wait_for(self._shared.is_idle, timeout_s):
                 raise StallError(
                     f"The workers stalled: {self._shared.count - self._shared.idle} of "
@@ -66,7 +72,8 @@ class Workers:
             self._shared.closed = True
             self._shared.changed.notify_all()
         for thread in self._threads:
-            thread.join()
+            if thread is not threading.current_thread():  # collected inside a worker
+                thread.join()
 
 
 class _Shared:
@@ -101,13 +108,19 @@ def _work(shared: _Shared, number: int) -> None:
     seen = 0
     while (current := shared.next_pass(seen)) is not None:
         seen += 1
-        _serve(*current, number)
-        del current  # a waiting worker must not keep the last pass alive
-        shared.done()
+        try:
+            _serve(*current, number)
+        finally:
+            del current  # a waiting worker must not keep the last pass alive
+            shared.done()
 
 
 def _serve(turns: Turns, fill_of: Callable[[int], Fill], number: int) -> None:
-    fill = fill_of(number)
+    try:
+        fill = fill_of(number)
+    except BaseException as error:  # noqa: BLE001  # the consumer raises it, with traceback
+        turns.fail(turns.first_step, error)
+        return
     while (claimed := turns.claim()) is not None:
         try:
             fill(*claimed)

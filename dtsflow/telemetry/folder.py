@@ -41,9 +41,13 @@ class RunFolder:
         if Path(name).is_absolute() or ".." in parts or not parts:
             raise ConfigError(f"name: {name!r} must name a folder inside {RUNS}/.")
         path = RUNS.joinpath(*parts)
-        if (path / REPORT).exists():
-            path.rename(_free_name(path))
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            if (path / REPORT).exists():
+                path.rename(_free_name(path))
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"name: {path} cannot be made a run folder: {error}.") from error
+        path = path.absolute()  # the current folder may change while the run lasts
         log_file = logging.FileHandler(path / f"rank{rank.index}.log", mode="w", encoding="utf-8")
         line = f"%(asctime)s rank {rank.index} %(levelname)s %(name)s: %(message)s"
         log_file.setFormatter(logging.Formatter(line))

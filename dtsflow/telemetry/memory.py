@@ -1,10 +1,12 @@
 """What this process holds in memory, as the operating system counts it."""
 
+import contextlib
 import resource
 import sys
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
+_CLEAR = Path("/proc/self/clear_refs")
 
 
 def resident_bytes() -> int:
@@ -12,8 +14,16 @@ def resident_bytes() -> int:
     return _status("VmRSS") or peak_bytes()
 
 
+def reset_peak() -> None:
+    """Let `peak_bytes` count from now on, where the system can do that (Linux)."""
+    with contextlib.suppress(OSError):
+        _CLEAR.write_text("5")  # proc(5): 5 resets the peak resident set size
+
+
 def peak_bytes() -> int:
-    """The most bytes that were ever resident."""
+    """The most bytes that were resident since `reset_peak`, or ever."""
+    if found := _status("VmHWM"):
+        return found
     unit = 1 if sys.platform == "darwin" else 1024  # getrusage: bytes on macOS, KiB on Linux
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 

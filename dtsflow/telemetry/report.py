@@ -4,8 +4,9 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from dtsflow.decode.turbojpeg import library_version
 from dtsflow.plan import Plan
-from dtsflow.station.filler import StageTimes
+from dtsflow.station.engine import StageTimes
 from dtsflow.telemetry.counters import Counters
 from dtsflow.telemetry.memory import peak_bytes
 
@@ -21,7 +22,7 @@ def report(
     consumer waited.
     """
     pipeline = plan.pipeline
-    return {
+    own = {
         "images": counters.images,
         "images_per_s": counters.images_per_s,
         "steps": counters.steps,
@@ -40,15 +41,17 @@ def report(
             "wait": counters.waited_s,
         },
         "digest": None,
-        **results,
         "command": command,
         "versions": versions(),
     }
+    taken = results.keys() & (own.keys() - {"digest"})
+    assert not taken, f"a consumer's results would hide {taken}"
+    return own | results
 
 
 def versions() -> dict[str, str]:
     """The versions of what decides speed and pixels."""
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "libjpeg-turbo": library_version() or "none"}
     for package in _PACKAGES:
         try:
             found[package] = version(package)

@@ -1,7 +1,7 @@
 """Reading exactly the bytes asked for, into memory the caller owns."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -42,16 +42,26 @@ def open_descriptor(path: Path) -> int:
         ) from error
 
 
-def read_into(descriptor: int, memory: npt.NDArray[np.uint8], offset: int, path: Path) -> None:
+def read_into(
+    descriptor: int,
+    memory: npt.NDArray[np.uint8],
+    offset: int,
+    path: Path,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
     """Fill all of `memory` from byte `offset` on; `path` is only named in errors.
 
-    Several threads may read one descriptor.
+    `stop` is asked before each piece; where it says so, the rest is left and the answer
+    is False. Several threads may read one descriptor.
 
     Raises:
         VolumeError: The file ends first, or the disk fails; names wanted and got.
     """
     done = 0
     while done < len(memory):
+        if stop():
+            return False
         piece = memory[done : done + PIECE_BYTES]
         try:
             got = _read_piece(descriptor, piece, offset + done)
@@ -66,6 +76,7 @@ def read_into(descriptor: int, memory: npt.NDArray[np.uint8], offset: int, path:
                 "The file is cut short, or was replaced while it was read."
             )
         done += got
+    return True
 
 
 def read_bytes(descriptor: int, size: int, offset: int, path: Path) -> npt.NDArray[np.uint8]:

@@ -1,5 +1,6 @@
 """A data set of one or more volumes: which sample lies where."""
 
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -145,6 +146,18 @@ class VolumeSet:
                 f"{self.counts[block]} when it was scanned. The file was replaced: start again."
             )
         return index
+
+    def fingerprint(self) -> str:
+        """SHA-256 over what the set is: each volume's size, header and block counts.
+
+        Paths and times have no part in it, so a copied set is the same set.
+        """
+        state = hashlib.sha256()
+        for file in self.files:
+            state.update(file.size.to_bytes(8, "little"))
+            state.update(file.header.to_bytes())
+            state.update(np.ascontiguousarray(file.counts, "<i8").tobytes())
+        return state.hexdigest()
 
     def block_of(self, sample_id: int) -> tuple[int, int]:
         """The block that holds a sample, and the sample's index in it.

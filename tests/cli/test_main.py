@@ -141,7 +141,7 @@ def test_plan_refuses_more_memory_than_allowed(
     capsys: pytest.CaptureFixture[str], volume: Path
 ) -> None:
     status, _, told = call(capsys, "plan", *run_words(volume, "memory.limit=1000"))
-    assert status == 1
+    assert status == 2
     assert "resident blocks" in told
 
 

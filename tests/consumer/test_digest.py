@@ -6,10 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from dtsflow.arena.batch import Batch
-from dtsflow.consumer.consumer import Stage
+from dtsflow.consumer.consumer import Setting
 from dtsflow.consumer.digest import Digest
 
-STAGE = Stage(folder=None, class_names=("a", "b"), normalize=None, phases={"train": 0, "val": 1})
+SETTING = Setting(
+    folder=None, class_names=("a", "b"), normalize=None, phases={"train": 0, "val": 1}
+)
 
 
 def batch_of(ids: list[int], *, step: int = 0, first_row: int = 0, channels: int = 3) -> Batch:
@@ -31,7 +33,7 @@ def batch_of(ids: list[int], *, step: int = 0, first_row: int = 0, channels: int
 
 
 def digest_of(*batches: Batch) -> dict[str, object]:
-    sink = Digest().open(STAGE)
+    sink = Digest().open(SETTING)
     for batch in batches:
         sink.take(batch)
     found: dict[str, object] = sink.results()["digest"]

@@ -1,0 +1,3 @@
+"""What this is."""
+
+__version__ = "0.1.0"

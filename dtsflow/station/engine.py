@@ -1,0 +1,66 @@
+"""What turns stored samples into rows: decode, preprocess, write."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dtsflow.errors import DecodeError
+from dtsflow.reader.samples import Samples
+from dtsflow.station.zone import Zone
+
+Places = npt.NDArray[np.int64]
+Where = Callable[[int], str]
+"""Names a sample by file, block and index."""
+
+
+@dataclass(slots=True)
+class StageTimes:
+    """Seconds that one worker spent in each stage."""
+
+    read: float = 0.0
+    decode: float = 0.0
+    po: float = 0.0
+
+    @classmethod
+    def sum_of(cls, parts: Iterable["StageTimes"]) -> "StageTimes":
+        """The times of several workers together."""
+        total = cls()
+        for part in parts:
+            total.read += part.read
+            total.decode += part.decode
+            total.po += part.po
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What the draws of a pass are addressed by, beside the sample."""
+
+    seed: int
+    epoch: int
+    phase: int
+
+
+class Engine(Protocol):
+    """Fills rows; each worker has its own."""
+
+    times: StageTimes
+
+    def fill(self, samples: Samples, address: Address, zone: Zone, places: Places) -> None:
+        """Write the pixels of `samples` into the rows `places` of `zone`, padding too.
+
+        Raises:
+            DecodeError: A sample is damaged; says where it lies, its label and its id.
+        """
+
+
+def located(error: DecodeError, samples: Samples, number: int, where: Where) -> DecodeError:
+    """Say of a refused sample where it lies."""
+    sample_id = int(samples.ids[number])
+    return DecodeError(
+        f"{where(sample_id)} (label {samples.labels[number]}, sample_id {sample_id}) cannot be "
+        f"decoded: {error}"
+    )
