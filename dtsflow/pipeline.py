@@ -1,5 +1,6 @@
 """The pipeline: the stages of a run as fields, in the order data flows through them."""
 
+from types import ModuleType
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
 from pydantic import Field
@@ -8,12 +9,15 @@ from dtsflow.arena.host import Host
 from dtsflow.configurable import configurable
 from dtsflow.consumer.consumer import Consumer
 from dtsflow.decode.decoder import Decoder
+from dtsflow.decode.orientation import Orientation
 from dtsflow.decode.pixels import PixelDecoder
 from dtsflow.memory.budget import Budget
 from dtsflow.memory.limit import cpu_limit
 from dtsflow.memory.plan import MemoryPlan
+from dtsflow.native.core import load, warn_absent
 from dtsflow.plan import Plan
 from dtsflow.po.chain import Chain
+from dtsflow.po.fused import FusedProgram
 from dtsflow.ranks.rank import Rank
 from dtsflow.ranks.single import Single
 from dtsflow.reader.order import Order, Shuffle, Tail, auto_lanes, window_blocks
@@ -21,6 +25,7 @@ from dtsflow.reader.resident import Resident
 from dtsflow.seed.address import check_field
 from dtsflow.spec import ImageSpec
 from dtsflow.station.engine import Engine
+from dtsflow.station.fused import NativeEngine
 from dtsflow.station.reference import ReferenceEngine
 from dtsflow.station.station import Station
 from dtsflow.tensor.shape import Shape
@@ -46,6 +51,12 @@ class Source(Protocol):
 @runtime_checkable
 class Decode(Protocol):
     """How stored images are decoded."""
+
+    orientation: Orientation
+
+    @property
+    def allows_native(self) -> bool:
+        """Whether the compiled core may decode in its place, pixel for pixel alike."""
 
     def start(self) -> Decoder:
         """A decoder for one worker."""
@@ -124,7 +135,29 @@ class Pipeline:
         """What one worker fills rows with."""
         pixels = volumes.layout == "pixels"
         decoder = PixelDecoder(volumes.image) if pixels else self.decode.start()
-        return ReferenceEngine(decoder, self.po.program(volumes.image), volumes.where)
+        program = self.po.program(volumes.image)
+        if (core := self.core(volumes)) is None:
+            return ReferenceEngine(decoder, program, volumes.where)
+        specs = self.po.specs(volumes.image)
+        stored = self.station.stored_channels(specs[-1].channels, specs[-1].dtype)
+        return NativeEngine(
+            core,
+            decoder,
+            program,
+            FusedProgram(core, self.po.operations, specs, stored),
+            volumes.where,
+            volumes.image if pixels else None,
+            turns=self.decode.orientation == "apply",
+        )
+
+    def core(self, volumes: VolumeSet) -> ModuleType | None:
+        """The compiled core if it runs this pipeline; None: the reference path."""
+        if not (self.decode.allows_native or volumes.layout == "pixels"):
+            return None
+        core = load()
+        if core is None:
+            warn_absent()
+        return core
 
     def _order(self, volumes: VolumeSet) -> Order:
         lanes = auto_lanes(self.batch_size) if self.lanes == "auto" else self.lanes

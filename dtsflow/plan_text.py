@@ -2,6 +2,7 @@
 
 from dtsflow.memory.drawing import human_bytes
 from dtsflow.plan import Plan
+from dtsflow.po.fused import divide
 
 
 def plan_text(plan: Plan) -> str:
@@ -54,16 +55,38 @@ def _graph(plan: Plan) -> list[str]:
     }
     operations = pipeline.po.describe()
     how |= {f"po.operations[{i}]": line for i, line in enumerate(operations)}
-    rows = [(name, how[name], f"-> {record}") for name, record in plan.edges]
-    rows.append(("arena", type(pipeline.arena).__name__, "batches are views of the zones"))
-    rows.append(("consumer", type(pipeline.consumer).__name__, ""))
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    return [f"{name:<{widths[0]}}  {what:<{widths[1]}}  {edge}" for name, what, edge in rows]
+    runs = _runs(plan)
+    rows = [(name, how[name], runs.get(name, ""), f"-> {record}") for name, record in plan.edges]
+    rows.append(("arena", type(pipeline.arena).__name__, "", "batches are views of the zones"))
+    rows.append(("consumer", type(pipeline.consumer).__name__, "", ""))
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1, 2)]
+    return [
+        "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[3]])
+        for row in rows
+    ]
+
+
+def _runs(plan: Plan) -> dict[str, str]:
+    """Where decode and each operation run: fused in the native core, or in Python."""
+    pipeline = plan.pipeline
+    names = ["decode", *(f"po.operations[{i}]" for i in range(len(pipeline.po.operations)))]
+    if pipeline.core(plan.volumes) is None:
+        return dict.fromkeys(names, "reference path")
+    found: dict[str, str] = {}
+    parts = divide(pipeline.po.operations)
+    for number, part in enumerate(parts):
+        if part.is_native:
+            first = 0 if number == 0 else part.start + 1
+            own = range(first, part.stop + 1)
+            found |= {names[i]: f"native call {number // 2 + 1}" for i in own}
+        else:
+            found[names[part.stop]] = "Python, splits the chain"
+    return found
 
 
 def _decode(plan: Plan) -> str:
     if plan.volumes.layout == "pixels":
-        return "none, pixels are stored raw"
+        return "raw pixels"
     return plan.pipeline.decode.describe()
 
 

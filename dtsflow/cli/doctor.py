@@ -6,12 +6,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 
 from PIL import features
 
 from dtsflow.decode.turbojpeg import library_version
 from dtsflow.memory.drawing import human_bytes
 from dtsflow.memory.limit import cpu_limit, memory_limit
+from dtsflow.native.core import load, why_absent
 from dtsflow.telemetry.report import versions
 
 
@@ -58,13 +60,18 @@ def _pillow() -> Finding:
 
 
 def _native() -> Finding:
-    return Finding("native core", "not part of this version: the reference path runs")
+    core = load()
+    if core is None:
+        reason, _, remedy = why_absent().partition(": ")
+        return Finding("native core", f"{reason}: the reference path runs, slower", remedy)
+    return Finding("native core", f"here, with {core.cpu_level()} instructions")
 
 
 def _mpi() -> Finding:
     if importlib.util.find_spec("mpi4py") is None:
         return Finding("mpi", "mpi4py is not installed; one process works without it")
-    launcher = shutil.which("mpiexec")
+    beside = Path(sys.executable).parent  # an MPI from PyPI lies in the environment
+    launcher = shutil.which("mpiexec") or shutil.which("mpiexec", path=str(beside))
     if launcher is None:
         return Finding(
             "mpi",

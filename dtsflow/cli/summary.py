@@ -10,11 +10,9 @@ def summary(report: dict[str, Any], run: Run) -> str:
     """The report in a few lines that a person reads."""
     grown = report["peak_rss_bytes"] - report["rss_before_bytes"]
     stages = report["stages"]
-    work = sum(stages[stage] for stage in ("read", "decode", "po")) or 1.0
-    shares = "   ".join(
-        f"{stage} {stages[stage]:.2f} s ({stages[stage] / work:.0%})"
-        for stage in ("read", "decode", "po")
-    )
+    busy = {name: stages[name] for name in ("read", "decode", "po", "native") if stages[name]}
+    work = sum(busy.values()) or 1.0
+    shares = "   ".join(f"{name} {took:.2f} s ({took / work:.0%})" for name, took in busy.items())
     lines = [
         ("images", f"{report['images']:,} in {report['steps']:,} steps"),
         ("speed", f"{report['images_per_s']:,.0f} images/s with {report['workers']} workers"),

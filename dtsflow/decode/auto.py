@@ -19,6 +19,11 @@ class Auto:
 
     orientation: Orientation = "ignore"
 
+    @property
+    def allows_native(self) -> bool:
+        """Yes: it is the same libjpeg-turbo, or gives the same pixels."""
+        return True
+
     def start(self) -> Decoder:
         """Make the decoder of one worker.
 

@@ -68,6 +68,11 @@ class Pillow:
 
     orientation: Orientation = "ignore"
 
+    @property
+    def allows_native(self) -> bool:
+        """No: whoever chooses Pillow wants Pillow."""
+        return False
+
     def start(self) -> "PillowDecoder":
         """Make the decoder of one worker."""
         return PillowDecoder(self.orientation)

@@ -1,1 +1,1 @@
-"""The compiled core; absent in this version, so the reference path runs."""
+"""The compiled core: probe and run_chunk, which hold no GIL while they work."""

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
+from dtsflow.native.steps import StepKind
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.po.resample import resample
 from dtsflow.po.window import Numbers, Size, same_size, sides, windows
@@ -41,6 +42,11 @@ class RandomResizedCrop:
         return self
 
     @property
+    def step(self) -> StepKind:
+        """In the core: cut and scale."""
+        return StepKind.SCALE if self.antialias else StepKind.SCALE_PLAIN
+
+    @property
     def words(self) -> int:
         """Four for each attempt, whether it is made or not."""
         return ATTEMPTS * _WORDS
@@ -52,19 +58,18 @@ class RandomResizedCrop:
     def draw(self, draws: Draws, sizes: Sizes) -> Params:
         """Choose the windows."""
         height, width = sizes.T
-        chosen = self._fallback(height, width)
-        pending = np.ones(len(sizes), bool)
-        for attempt in range(ATTEMPTS):
-            word = attempt * _WORDS
-            h, w = self._shape(draws, word, height * width)
-            fits = pending & (h > 0) & (h <= height) & (w > 0) & (w <= width)
-            # Where it does not fit the range is empty, and what is drawn is not used.
-            x = draws.integers(word + 2, np.maximum(width - w, 0) + 1)
-            y = draws.integers(word + 3, np.maximum(height - h, 0) + 1)
-            chosen[fits] = windows(y, x, h, w)[fits]
-            pending &= ~fits
-            if not pending.any():
-                break
+        # All attempts at once, one a column: many small arrays cost many times more.
+        h, w = self._shapes(draws, height * width)
+        fits = (h > 0) & (h <= height[:, None]) & (w > 0) & (w <= width[:, None])
+        first = fits.argmax(axis=1)
+        rows = np.arange(len(sizes))
+        h, w = h[rows, first], w[rows, first]
+        # Where none fits the range may be empty, and what is drawn is not used.
+        x = draws.integers(first * _WORDS + 2, np.maximum(width - w, 0) + 1)
+        y = draws.integers(first * _WORDS + 3, np.maximum(height - h, 0) + 1)
+        chosen = windows(y, x, h, w)
+        if not (found := fits[rows, first]).all():
+            chosen[~found] = self._fallback(height, width)[~found]
         return chosen
 
     def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # all alike
@@ -76,12 +81,14 @@ class RandomResizedCrop:
         y, x, height, width = params.item()
         resample(image[y : y + height, x : x + width], out, antialias=self.antialias)
 
-    def _shape(self, draws: Draws, word: int, area: Numbers) -> tuple[Numbers, Numbers]:
+    def _shapes(self, draws: Draws, area: Numbers) -> tuple[Numbers, Numbers]:
+        """Height and width of every attempt's window: (n, attempts)."""
         # In steps that each round correctly, so that no machine rounds one differently.
         low, high = self.scale
-        target = area * (low + draws.uniform(word) * (high - low))
+        first_words = np.arange(ATTEMPTS) * _WORDS
+        target = area[:, None] * (low + draws.uniform(first_words) * (high - low))
         log_low, log_high = log(self.ratio[0]), log(self.ratio[1])
-        ratio = exp(log_low + draws.uniform(word + 1) * (log_high - log_low))
+        ratio = exp(log_low + draws.uniform(first_words + 1) * (log_high - log_low))
         return _rounded(np.sqrt(target / ratio)), _rounded(np.sqrt(target * ratio))
 
     def _fallback(self, height: Numbers, width: Numbers) -> Params:
@@ -103,6 +110,11 @@ class CenterCrop:
     """
 
     size: Size
+
+    @property
+    def step(self) -> StepKind:
+        """In the core: cut, with zeros around."""
+        return StepKind.CROP
 
     @property
     def words(self) -> int:

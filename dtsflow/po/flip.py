@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from dtsflow.configurable import configurable
+from dtsflow.native.steps import StepKind
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.spec import ImageSpec
 
@@ -17,6 +18,11 @@ class RandomHorizontalFlip:
     """Mirror left to right with probability `p`; size and channels unchanged."""
 
     p: Annotated[float, Field(ge=0, le=1)] = 0.5
+
+    @property
+    def step(self) -> StepKind:
+        """In the core: mirror."""
+        return StepKind.MIRROR
 
     @property
     def words(self) -> int:

@@ -9,6 +9,7 @@ from pydantic import model_validator
 
 from dtsflow.configurable import configurable
 from dtsflow.errors import PlanError
+from dtsflow.native.steps import AS_STORED, Finish
 from dtsflow.po.operation import NOTHING, Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.spec import ImageSpec
 from dtsflow.tensor.dtype import DType
@@ -127,6 +128,16 @@ class Normalize:
         shades = (self._unpacked(pixels) * std + mean) * 255.0
         pixels = np.clip(np.rint(shades), 0, 255)
         return pixels.astype(np.uint8)
+
+    def finish(self, channels: int) -> Finish:
+        """What the core needs to write normalised pixels of so many channels."""
+        if self.dtype is DType.UINT8:
+            return AS_STORED
+        mean, std = np.array(self.statistics)
+        scale = np.broadcast_to((1.0 / (255.0 * std)).astype(np.float32), channels)
+        offset = np.broadcast_to((-mean / std).astype(np.float32), channels)
+        table = _table(self.statistics, self.dtype, channels)
+        return Finish(self.dtype, np.ascontiguousarray(scale), np.ascontiguousarray(offset), table)
 
     def _unpacked(self, stored: Pixels) -> npt.NDArray[np.float64]:
         if self.dtype is DType.BF16:

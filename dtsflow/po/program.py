@@ -40,6 +40,25 @@ class Program:
     ) -> list[Params]:
         """Choose a chunk's parameters: for each operation an array of len(ids) rows.
 
+        As `draw_with_sizes`, without the sizes.
+        """
+        return self.draw_with_sizes(
+            seed=seed, ids=ids, epoch=epoch, phase=phase, sizes=sizes, view=view
+        )[0]
+
+    def draw_with_sizes(
+        self,
+        *,
+        seed: int,
+        ids: npt.NDArray[np.int64],
+        epoch: int,
+        phase: int,
+        sizes: Sizes,
+        view: int = 0,
+    ) -> tuple[list[Params], list[Sizes]]:
+        """Choose a chunk's parameters, and trace the sizes through the chain.
+
+        The sizes are those that enter each operation, then those that leave the last.
         `sizes` are those of the decoded images. The rows of a sample are the same in
         whatever chunk it comes.
 
@@ -49,12 +68,12 @@ class Program:
         chunk = operation_draws(
             seed=seed, ids=ids, epoch=epoch, phase=phase, view=view, words=self._words
         )
-        drawn = []
+        drawn: list[Params] = []
+        traced = [sizes]
         for operation, draws in zip(self._operations, chunk, strict=True):
-            params = operation.draw(draws, sizes)
-            drawn.append(params)
-            sizes = operation.out_sizes(sizes, params)
-        return drawn
+            drawn.append(operation.draw(draws, traced[-1]))
+            traced.append(operation.out_sizes(traced[-1], drawn[-1]))
+        return drawn, traced
 
     def run(self, image: Image, out: Pixels, params: Sequence[Params], i: int) -> None:
         """Run the chain on sample `i` of the chunk that `params` was drawn for.

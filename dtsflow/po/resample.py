@@ -1,7 +1,10 @@
 """Scaling an image to a new size, in two exactly defined ways.
 
 Antialiased, it is Pillow's BILINEAR, bit for bit: a triangle as wide as the scale, so
-that every source pixel counts.
+that every source pixel counts. Each axis is a pass that rounds to uint8, so their order
+matters: the height comes first if it shrinks, by more than twice what the width does in
+pixels, else the width. That is the order of Pillow 13; older ones always take the width
+first. Here each pass is a call of its own, and every Pillow gives the same.
 
 Plain, it looks at the four pixels around a point. Output i of n comes from the point
 (i + 1/2) * m / n - 1/2 of m, clamped to 0..m-1, the integer
@@ -46,8 +49,17 @@ def _antialiased(image: Image, out: Pixels) -> None:
 
 
 def _pillow(image: Image, height: int, width: int) -> Image:
-    scaled = PillowImage.fromarray(image).resize((width, height), PillowImage.Resampling.BILINEAR)
-    return np.asarray(scaled)
+    rows, columns = image.shape[:2]
+    middle = (columns, height) if is_height_first(rows, columns, height, width) else (width, rows)
+    picture = PillowImage.fromarray(image)
+    for size in (middle, (width, height)):
+        picture = picture.resize(size, PillowImage.Resampling.BILINEAR)
+    return np.asarray(picture)
+
+
+def is_height_first(rows: int, columns: int, height: int, width: int) -> bool:
+    """Whether scaling rows x columns to height x width begins with the height."""
+    return height < rows and rows - height > 2 * (columns - width)
 
 
 def _plain(image: Image, out: Pixels) -> None:

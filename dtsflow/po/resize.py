@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import model_validator
 
 from dtsflow.configurable import configurable
+from dtsflow.native.steps import StepKind
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.po.resample import resample
 from dtsflow.po.window import Size, same_size, sides, windows
@@ -34,6 +35,11 @@ class Resize:
                 "number, or fit: exact."
             )
         return self
+
+    @property
+    def step(self) -> StepKind:
+        """In the core: cut and scale."""
+        return StepKind.SCALE if self.antialias else StepKind.SCALE_PLAIN
 
     @property
     def words(self) -> int:

@@ -24,14 +24,19 @@ class Draws:
     def __len__(self) -> int:
         return len(self.words)
 
-    def uniform(self, k: int) -> npt.NDArray[np.float64]:
-        """Draw number `k` as floats in [0, 1), multiples of 2^-24; shape (n,)."""
+    def uniform(self, k: int | npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
+        """Draw number `k` as floats in [0, 1), multiples of 2^-24; shape (n,).
+
+        With m numbers `k` it is all of them, shape (n, m).
+        """
         return (self.words[:, k] >> 8).astype(np.float64) * 2.0**-24
 
-    def integers(self, k: int, bound: int | npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    def integers(
+        self, k: int | npt.NDArray[np.integer], bound: int | npt.NDArray[np.integer]
+    ) -> npt.NDArray[np.int64]:
         """Draw number `k` as whole numbers in [0, bound); shape (n,).
 
-        `bound` is one number or one for each sample, from 1 to 2^32.
+        `k` and `bound` are one number or one for each sample; bounds from 1 to 2^32.
 
         Raises:
             PlanError: A bound is outside that range.
@@ -43,8 +48,10 @@ class Draws:
                 f"for, and a bound must lie in 1..{1 << 32}. The operation computed an "
                 "empty range; its draw() must keep it from being empty."
             )
-        products = self.words[:, k].astype(np.uint64) * bounds.astype(np.uint64)
-        return (products >> 32).astype(np.int64)
+        words = self.words[np.arange(len(self)), k]
+        products = words.astype(np.uint64) * bounds.astype(np.uint64)
+        found: npt.NDArray[np.int64] = (products >> 32).astype(np.int64)
+        return found
 
 
 def operation_draws(

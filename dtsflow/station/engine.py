@@ -23,6 +23,7 @@ class StageTimes:
     read: float = 0.0
     decode: float = 0.0
     po: float = 0.0
+    native: float = 0.0  # decode and po in one, where the compiled core runs
 
     @classmethod
     def sum_of(cls, parts: Iterable["StageTimes"]) -> "StageTimes":
@@ -32,6 +33,7 @@ class StageTimes:
             total.read += part.read
             total.decode += part.decode
             total.po += part.po
+            total.native += part.native
         return total
 
 

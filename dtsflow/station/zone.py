@@ -26,6 +26,11 @@ class Zone:
     valid: npt.NDArray[np.bool_]
     sample_ids: npt.NDArray[np.int64]
 
+    @property
+    def data_offset(self) -> int:
+        """Where the pixels begin in `slots`."""
+        return self.padded.ctypes.data - self.slots.ctypes.data
+
     def clear_rows(self, rows: slice) -> None:
         """Make `rows` missing: no sample, label -1, id -1, zero pixels."""
         self.labels[rows] = -1

@@ -38,6 +38,7 @@ def report(
             "read": times.read,
             "decode": times.decode,
             "po": times.po,
+            "native": times.native,
             "wait": counters.waited_s,
         },
         "digest": None,

@@ -70,7 +70,7 @@ def test_a_run_writes_its_folder_and_sums_up(
     assert report["epochs"] == 2
     assert report["digest"]["sequence"] in told
     assert [e["epoch"] for e in report["digest"]["epochs"]] == [0, 1]
-    assert set(report["stages"]) == {"read", "decode", "po", "wait"}
+    assert set(report["stages"]) == {"read", "decode", "po", "native", "wait"}
     assert report["command"].startswith("dtsflow +experiment=imagenet_train")
     assert report["versions"]["dtsflow"] == __version__
     for key in ("images_per_s", "first_batch_s", "peak_rss_bytes", "plan_bytes"):

@@ -1,0 +1,41 @@
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+class Program:
+    def __init__(
+        self,
+        kinds: Sequence[int],
+        encoded: bool,
+        channels: int,
+        stored_channels: int,
+        cast: int,
+        scale: npt.NDArray[np.float32],
+        offset: npt.NDArray[np.float32],
+        table: npt.NDArray[np.uint8],
+    ) -> None: ...
+
+def probe(
+    memory: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
+    sizes: npt.NDArray[np.int64],
+    facts: npt.NDArray[np.int32],
+) -> None: ...
+def run_chunk(
+    program: Program,
+    memory: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
+    sizes: npt.NDArray[np.int64],
+    shapes: npt.NDArray[np.int32],
+    params: npt.NDArray[np.int32],
+    out: npt.NDArray[np.uint8],
+    rows: npt.NDArray[np.int64],
+    out_shapes: npt.NDArray[np.int32],
+    status: npt.NDArray[np.int32],
+) -> None: ...
+def philox(
+    counters: npt.NDArray[np.uint32], key0: int, key1: int, words: npt.NDArray[np.uint32]
+) -> None: ...
+def cpu_level() -> str: ...
+def force_cpu_level(name: str) -> bool: ...

@@ -1,0 +1,112 @@
+#include "jpeg_region.hpp"
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstdio>
+
+#include <jpeglib.h>
+
+namespace dtsflow {
+namespace {
+
+// Fancy upsampling treats the edge of what it is given as the image's edge, and looks
+// one chroma sample further: two pixels of margin keep the window itself exact.
+constexpr int kMargin = 2;
+constexpr int kLines = 4;  // asked for at once; libjpeg gives one or two
+
+struct Errors {
+  jpeg_error_mgr manager;
+  std::jmp_buf back;
+  int warnings;
+};
+
+// libjpeg calls these two; neither prints, and the first must not return.
+[[noreturn]] void give_up(j_common_ptr info) {
+  std::longjmp(reinterpret_cast<Errors *>(info->err)->back, 1);
+}
+
+void note(j_common_ptr info, int level) {
+  if (level < 0) ++reinterpret_cast<Errors *>(info->err)->warnings;
+}
+
+}  // namespace
+
+struct JpegDecoder::Library {
+  jpeg_decompress_struct info;
+  Errors errors;
+  bool made;
+};
+
+JpegDecoder::JpegDecoder() : library_(new Library{}) {
+  Library &lib = *library_;
+  lib.info.err = jpeg_std_error(&lib.errors.manager);
+  lib.errors.manager.error_exit = give_up;
+  lib.errors.manager.emit_message = note;
+  lib.errors.manager.output_message = [](j_common_ptr) {};
+  if (setjmp(lib.errors.back) == 0) {
+    jpeg_create_decompress(&lib.info);
+    lib.made = true;
+  }
+}
+
+JpegDecoder::~JpegDecoder() {
+  if (library_->made) jpeg_destroy_decompress(&library_->info);
+  delete library_;
+}
+
+Status JpegDecoder::decode(const std::uint8_t *data, std::size_t size, int height, int width,
+                           const Window &window, View &out) {
+  Library &lib = *library_;
+  if (!lib.made) return Status::no_memory;
+  lib.errors.warnings = 0;
+  // give_up comes back to this line; what it leaves behind owns no memory.
+  if (setjmp(lib.errors.back) != 0) {
+    jpeg_abort_decompress(&lib.info);
+    return Status::damaged;
+  }
+  const Status status = decode_or_give_up(data, size, height, width, window, out);
+  // Abort, not finish: what lies below the window is never decoded.
+  jpeg_abort_decompress(&lib.info);
+  return lib.errors.warnings > 0 ? Status::damaged : status;
+}
+
+Status JpegDecoder::decode_or_give_up(const std::uint8_t *data, std::size_t size, int height,
+                                      int width, const Window &window, View &out) {
+  jpeg_decompress_struct &info = library_->info;
+  const int top = std::max(window.y - kMargin, 0);
+  const int left = std::max(window.x - kMargin, 0);
+  const int bottom = std::min(window.y + window.h + kMargin, height);
+  const int right = std::min(window.x + window.w + kMargin, width);
+  jpeg_mem_src(&info, data, static_cast<unsigned long>(size));
+  jpeg_read_header(&info, TRUE);
+  if (static_cast<int>(info.image_height) != height ||
+      static_cast<int>(info.image_width) != width) {
+    return Status::damaged;
+  }
+  info.out_color_space = JCS_RGB;
+  info.dct_method = JDCT_ISLOW;
+  info.do_fancy_upsampling = TRUE;
+  jpeg_start_decompress(&info);
+  JDIMENSION offset = static_cast<JDIMENSION>(left);
+  JDIMENSION columns = static_cast<JDIMENSION>(right - left);
+  if (right - left < width) jpeg_crop_scanline(&info, &offset, &columns);
+  if (top > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(top));
+
+  const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(info.output_width) * 3;
+  std::uint8_t *const pixels = pixels_.room(static_cast<std::size_t>(stride * (bottom - top)));
+  if (!pixels) return Status::no_memory;
+  for (int row = 0; row < bottom - top;) {
+    JSAMPROW lines[kLines];
+    const int ask = std::min(kLines, bottom - top - row);
+    for (int i = 0; i < ask; ++i) lines[i] = pixels + (row + i) * stride;
+    row += static_cast<int>(jpeg_read_scanlines(&info, lines, static_cast<JDIMENSION>(ask)));
+  }
+  out.data = pixels + (window.y - top) * stride + (window.x - static_cast<int>(offset)) * 3;
+  out.height = window.h;
+  out.width = window.w;
+  out.stride = stride;
+  out.channels = 3;
+  return Status::ok;
+}
+
+}  // namespace dtsflow

@@ -1,0 +1,35 @@
+// Decode a region of a JPEG to RGB, exactly as the full decode has it there.
+#pragma once
+
+#include "buffer.hpp"
+#include "status.hpp"
+
+namespace dtsflow {
+
+struct Window {
+  int y = 0, x = 0, h = 0, w = 0;
+};
+
+// A decompressor that one thread keeps; the object libjpeg-turbo works on.
+class JpegDecoder {
+ public:
+  JpegDecoder();
+  ~JpegDecoder();
+  JpegDecoder(const JpegDecoder &) = delete;
+  JpegDecoder &operator=(const JpegDecoder &) = delete;
+
+  // Decode `window`, which must lie inside the image of `height` x `width` that the
+  // header claims. `out` views scratch of this decoder, until the next call.
+  Status decode(const std::uint8_t *data, std::size_t size, int height, int width,
+                const Window &window, View &out);
+
+ private:
+  Status decode_or_give_up(const std::uint8_t *data, std::size_t size, int height, int width,
+                           const Window &window, View &out);
+
+  struct Library;
+  Library *library_;
+  Buffer<std::uint8_t> pixels_;
+};
+
+}  // namespace dtsflow

@@ -1,0 +1,159 @@
+// The Python module dtsflow.native._core: arrays in, statuses out, the GIL released.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "cpu.hpp"
+#include "draws.hpp"
+#include "jpeg_header.hpp"
+#include "program.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using namespace dtsflow;
+
+template <typename T, std::size_t... kShape>
+using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+using Memory = In<std::uint8_t>;
+using Places = In<std::int64_t>;
+
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
+
+// Refuse what would read or write outside an array: the caller's bug, said by name.
+void require(bool holds, const char *what) {
+  if (!holds) throw std::invalid_argument(what);
+}
+
+void check_places(std::size_t memory, const Places &offsets, const Places &sizes) {
+  require(offsets.size() == sizes.size(), "offsets and sizes differ in length");
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const std::int64_t offset = offsets.data()[i], size = sizes.data()[i];
+    require(offset >= 0 && size >= 0 && static_cast<std::uint64_t>(offset) <= memory &&
+                static_cast<std::uint64_t>(size) <= memory - static_cast<std::uint64_t>(offset),
+            "a sample lies outside the memory");
+  }
+}
+
+// facts: int32 (n, 4): height, width, whether there is EXIF, status.
+void probe(const Memory &memory, const Places &offsets, const Places &sizes,
+           const Out<std::int32_t> &facts) {
+  check_places(memory.size(), offsets, sizes);
+  require(facts.size() == 4 * offsets.size(), "facts must hold four numbers a sample");
+  const std::uint8_t *const base = memory.data();
+  const std::int64_t *const at = offsets.data(), *const bytes = sizes.data();
+  std::int32_t *out = facts.data();
+  const std::size_t count = offsets.size();
+  nb::gil_scoped_release released;
+  for (std::size_t i = 0; i < count; ++i, out += 4) {
+    JpegFacts found;
+    const bool ours = read_jpeg(base + at[i], static_cast<std::size_t>(bytes[i]), found);
+    out[0] = ours ? found.height : 0;
+    out[1] = ours ? found.width : 0;
+    out[2] = ours && found.exif;
+    out[3] = static_cast<std::int32_t>(ours ? Status::ok : Status::not_ours);
+  }
+}
+
+Scratch &scratch() {
+  thread_local Scratch kept;
+  return kept;
+}
+
+// shapes: int32 (n, 2), the images' sizes; params: int32 (steps, n, 6); rows: int64 (n),
+// where in `out` each sample's pixels begin; out_shapes: int32 (n, 2), what comes out.
+void run_chunk(const Program &program, const Memory &memory, const Places &offsets,
+               const Places &sizes, const In<std::int32_t> &shapes, const In<std::int32_t> &params,
+               const Out<std::uint8_t> &out, const Places &rows,
+               const In<std::int32_t> &out_shapes, const Out<std::int32_t> &status) {
+  check_places(memory.size(), offsets, sizes);
+  const std::size_t count = offsets.size();
+  require(shapes.size() == 2 * count && out_shapes.size() == 2 * count,
+          "shapes must hold two numbers a sample");
+  require(params.size() == 6 * count * program.steps(), "params must hold six numbers a step");
+  require(rows.size() == count && status.size() == count, "one row and one status a sample");
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t row = rows.data()[i];
+    const std::int64_t height = out_shapes.data()[2 * i], width = out_shapes.data()[2 * i + 1];
+    require(height >= 1 && width >= 1 && row >= 0 &&
+                height <= kMostBytes / (width * program.pixel_bytes()) &&
+                row <= static_cast<std::int64_t>(out.size()) - height * width * program.pixel_bytes(),
+            "a row lies outside the output");
+  }
+  const std::uint8_t *const base = memory.data();
+  const std::int64_t *const at = offsets.data(), *const bytes = sizes.data();
+  const std::int32_t *const shape = shapes.data();
+  const auto *const chosen = reinterpret_cast<const StepParams *>(params.data());
+  std::uint8_t *const to = out.data();
+  const std::int64_t *const row = rows.data();
+  const std::int32_t *const out_shape = out_shapes.data();
+  std::int32_t *const state = status.data();
+  nb::gil_scoped_release released;
+  Scratch &own = scratch();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Source source{base + at[i], bytes[i], shape[2 * i], shape[2 * i + 1]};
+    const Target target{to + row[i], out_shape[2 * i], out_shape[2 * i + 1]};
+    state[i] = static_cast<std::int32_t>(
+        program.run(source, chosen + i, static_cast<std::ptrdiff_t>(count), target, own));
+  }
+}
+
+void philox_words(const In<std::uint32_t> &counters, std::uint32_t key0, std::uint32_t key1,
+                  const Out<std::uint32_t> &words) {
+  require(counters.size() % 4 == 0 && words.size() == counters.size(), "four words a counter");
+  const std::uint32_t *const in = counters.data();
+  std::uint32_t *const out = words.data();
+  const std::size_t count = counters.size() / 4;
+  nb::gil_scoped_release released;
+  philox(in, count, key0, key1, out);
+}
+
+void make_program(Program *at, const std::vector<int> &kinds, bool encoded, int channels,
+                  int stored_channels, int cast, const In<float> &scale, const In<float> &offset,
+                  const Memory &table) {
+  require(channels >= 1 && channels <= 4 && stored_channels >= channels && stored_channels <= 8,
+          "1 to 4 channels, stored in up to 8");
+  require(cast >= 0 && cast <= static_cast<int>(Cast::fp32), "unknown cast");
+  std::vector<StepKind> steps;
+  for (const int kind : kinds) {
+    require(kind >= 0 && kind <= static_cast<int>(StepKind::mirror), "unknown step");
+    steps.push_back(static_cast<StepKind>(kind));
+  }
+  Finish finish;
+  finish.cast = static_cast<Cast>(cast);
+  if (finish.cast != Cast::uint8) {
+    require(scale.size() == static_cast<std::size_t>(channels) && offset.size() == scale.size(),
+            "one scale and offset a channel");
+    require(table.size() == static_cast<std::size_t>(256 * channels * finish.element_bytes()),
+            "a table of 256 elements a channel");
+  }
+  new (at) Program(std::move(steps), encoded, channels, stored_channels, finish.cast, scale.data(),
+                   offset.data(), table.data());
+}
+
+}  // namespace
+
+NB_MODULE(_core, module) {
+  nb::class_<Program>(module, "Program")
+      .def("__init__", &make_program, "kinds"_a, "encoded"_a, "channels"_a, "stored_channels"_a,
+           "cast"_a, "scale"_a, "offset"_a, "table"_a);
+  module.def("probe", &probe, "memory"_a, "offsets"_a, "sizes"_a, "facts"_a);
+  module.def("run_chunk", &run_chunk, "program"_a, "memory"_a, "offsets"_a, "sizes"_a, "shapes"_a,
+             "params"_a, "out"_a, "rows"_a, "out_shapes"_a, "status"_a);
+  module.def("philox", &philox_words, "counters"_a, "key0"_a, "key1"_a, "words"_a);
+  module.def("cpu_level",
+             [] { return std::string(cpu_level() == CpuLevel::avx2 ? "avx2" : "portable"); });
+  module.def("force_cpu_level", [](const std::string &name) {
+    require(name == "avx2" || name == "portable", "the levels are portable and avx2");
+    return force_cpu_level(name == "avx2" ? CpuLevel::avx2 : CpuLevel::portable);
+  });
+}

@@ -1,0 +1,68 @@
+// A chain of operations on one sample: decode, the steps, the write to its row.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "jpeg_region.hpp"
+#include "resample.hpp"
+#include "write.hpp"
+
+namespace dtsflow {
+
+// The numbers are part of the interface: dtsflow/native/program.py names them too.
+enum class StepKind : int {
+  scale = 0,  // cut the window, then scale it antialiased
+  scale_plain = 1,
+  crop = 2,    // cut the window, zeros where it leaves the image
+  mirror = 3,  // left to right where the first parameter is not 0
+};
+
+// One sample's parameters of one step: the window, and the size of what comes out.
+struct StepParams {
+  std::int32_t y, x, h, w, out_h, out_w;
+};
+
+struct Source {
+  const std::uint8_t *data;
+  std::int64_t size;
+  std::int32_t height, width;  // what the probe said, or the size of stored pixels
+};
+
+struct Target {
+  std::uint8_t *data;  // compact rows
+  std::int32_t height, width;
+};
+
+// What one thread keeps from sample to sample.
+struct Scratch {
+  JpegDecoder jpeg;
+  ResampleScratch resample;
+  Buffer<std::uint8_t> images[2], padded;
+};
+
+class Program {
+ public:
+  // The tables are copied. `encoded`: samples are JPEGs; otherwise they are pixels.
+  Program(std::vector<StepKind> steps, bool encoded, int channels, int stored_channels, Cast cast,
+          const float *scale, const float *offset, const void *table);
+
+  // Run on one sample whose parameters lie `params_stride` entries apart, a step each, and
+  // write what must come out `target.height` x `target.width`.
+  Status run(const Source &source, const StepParams *params, std::ptrdiff_t params_stride,
+             const Target &target, Scratch &scratch) const;
+
+  std::size_t steps() const { return steps_.size(); }
+  std::int64_t pixel_bytes() const;
+
+ private:
+  Status open(const Source &source, const StepParams *first, Scratch &scratch, View &view) const;
+
+  std::vector<StepKind> steps_;
+  bool encoded_;
+  Finish finish_;
+  std::vector<float> affine_;
+  std::vector<std::uint8_t> table_;
+};
+
+}  // namespace dtsflow

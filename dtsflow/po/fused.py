@@ -1,0 +1,283 @@
+"""A chain as the compiled core runs it: decode, operations and write in one call.
+
+Operations that the core knows run in it, one after another, on scratch of the calling
+thread; flips at the end and the normalisation merge into the one write to the row. An
+operation it does not know splits the chain: native before it, Python for it, native
+after it, with the same result.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from dtsflow.native.steps import AS_STORED, CASTS, STEP_NUMBERS, Finish, Status, StepKind
+from dtsflow.po.flip import FLIP
+from dtsflow.po.normalize import Normalize
+from dtsflow.po.operation import Image, Operation, Params, Sizes
+from dtsflow.po.window import WINDOW
+from dtsflow.spec import ImageSpec
+
+Ints = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int32]
+
+
+@runtime_checkable
+class Lowered(Protocol):
+    """An operation that the core has a step for."""
+
+    @property
+    def step(self) -> StepKind:
+        """The step; the operation's parameters are WINDOW or FLIP rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Neighbouring operations of a chain, `start` to `stop`, that run on one side."""
+
+    start: int
+    stop: int
+    is_native: bool
+
+
+def divide(operations: Sequence[Operation]) -> list[Part]:
+    """Cut a chain into parts, native and Python in turn; the first is always native.
+
+    A Python operation is a part of its own. The last part writes the row.
+    """
+    parts: list[Part] = []
+    start = 0
+    for position, operation in enumerate(operations):
+        if isinstance(operation, Lowered | Normalize):
+            continue
+        if position > start or not parts:
+            parts.append(Part(start, position, is_native=True))
+        parts.append(Part(position, position + 1, is_native=False))
+        start = position + 1
+    if start < len(operations) or not parts:
+        parts.append(Part(start, len(operations), is_native=True))
+    return parts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Where rows are written.
+
+    Attributes:
+        memory: The bytes that `padded` lies in.
+        offsets: Where in `memory` each sample's row begins.
+        padded: All rows with padded channels (B, H, W, padded C).
+        places: Which of them is each sample's.
+        channels: Channels that are not padding.
+    """
+
+    memory: npt.NDArray[np.uint8]
+    offsets: Ints
+    padded: npt.NDArray[Any]
+    places: Ints
+    channels: int
+
+    def __getitem__(self, samples: slice | Ints) -> "Rows":
+        return Rows(
+            self.memory, self.offsets[samples], self.padded, self.places[samples], self.channels
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """Samples as bytes in one memory: JPEGs, or pixels.
+
+    Attributes:
+        memory: Where they lie.
+        offsets: Where each begins.
+        sizes: Bytes of each.
+        shapes: Height and width of each, int32 (n, 2).
+    """
+
+    memory: npt.NDArray[np.uint8]
+    offsets: Ints
+    sizes: Ints
+    shapes: Numbers
+
+    def __getitem__(self, samples: slice | Ints) -> "Stored":
+        return Stored(self.memory, self.offsets[samples], self.sizes[samples], self.shapes[samples])
+
+    @classmethod
+    def of(cls, image: Image) -> "Stored":
+        """One decoded image."""
+        flat = np.ascontiguousarray(image).reshape(-1)
+        shape = np.array([image.shape[:2]], np.int32)
+        return cls(flat, np.zeros(1, np.int64), np.array([flat.size], np.int64), shape)
+
+
+class FusedProgram:
+    """Runs a checked chain by the core; serves one worker.
+
+    Args:
+        core: The compiled module.
+        operations: The chain.
+        specs: Those of `Chain.specs`.
+        stored_channels: Channels of a pixel in a row, padding included.
+    """
+
+    def __init__(
+        self,
+        core: ModuleType,
+        operations: Sequence[Operation],
+        specs: Sequence[ImageSpec],
+        stored_channels: int,
+    ) -> None:
+        self._core = core
+        self._operations = tuple(operations)
+        self._specs = tuple(specs)
+        self._parts = divide(operations)
+        self._last = self._parts[-1]
+        self._stored_channels = stored_channels
+        self._encoded = self._program(self._parts[0], encoded=True)
+        self._pixels = [
+            self._program(part, encoded=False) if part.is_native else None for part in self._parts
+        ]
+
+    def run(
+        self,
+        stored: Stored,
+        params: Sequence[Params],
+        sizes: Sequence[Sizes],
+        rows: Rows,
+        *,
+        encoded: bool,
+    ) -> npt.NDArray[np.int32]:
+        """Fill the rows of a chunk; answers one `Status` a sample.
+
+        `params` and `sizes` are those of `Program.draw_with_sizes` for these samples.
+        """
+        if len(self._parts) == 1:
+            program = self._encoded if encoded else self._pixels[0]
+            shapes = _shapes(sizes[-1])
+            return self._call(program, stored, self._pack(params, sizes, self._last), rows, shapes)
+        return np.array(
+            [
+                self._run_split(stored, params, sizes, rows, i, encoded)
+                for i in range(len(sizes[0]))
+            ],
+            np.int32,
+        )
+
+    def _run_split(  # one sample of `run`, with the same arguments
+        self,
+        stored: Stored,
+        params: Sequence[Params],
+        sizes: Sequence[Sizes],
+        rows: Rows,
+        i: int,
+        encoded: bool,  # noqa: FBT001  # as above
+    ) -> int:
+        one = slice(i, i + 1)
+        image, row = stored[one], rows[one]
+        own_params = [chosen[one] for chosen in params]
+        own_sizes = [size[one] for size in sizes]
+        for number, part in enumerate(self._parts):
+            if not part.is_native:
+                image = Stored.of(self._apply(part, image, own_params, own_sizes, row))
+                continue
+            program = self._encoded if encoded and number == 0 else self._pixels[number]
+            packed = self._pack(own_params, own_sizes, part)
+            shapes = _shapes(own_sizes[part.stop])
+            if part is self._last:
+                return int(self._call(program, image, packed, row, shapes)[0])
+            between = np.empty((*shapes[0].tolist(), self._specs[0].channels), np.uint8)
+            zero = np.zeros(1, np.int64)
+            target = Rows(between.reshape(-1), zero, between[None], zero, between.shape[-1])
+            status = int(self._call(program, image, packed, target, shapes)[0])
+            if status != Status.OK:
+                return status
+            image = Stored.of(between)
+        return Status.OK
+
+    def _apply(
+        self,
+        part: Part,
+        image: Stored,
+        params: Sequence[Params],
+        sizes: Sequence[Sizes],
+        row: Rows,
+    ) -> Image:
+        """Run one Python operation; the last one writes into the row."""
+        operation = self._operations[part.start]
+        source = image.memory.reshape(*image.shapes[0].tolist(), -1)
+        if part is self._last:
+            whole = row.padded[row.places[0]]
+            operation.apply(source, whole[..., : row.channels], params[part.start][0])
+            whole[..., row.channels :] = 0
+            return source
+        height, width = sizes[part.stop][0].tolist()
+        made = np.empty((height, width, self._specs[part.stop].channels), np.uint8)
+        operation.apply(source, made, params[part.start][0])
+        return made
+
+    def _call(
+        self,
+        program: Any,
+        stored: Stored,
+        packed: Numbers,
+        rows: Rows,
+        shapes: Numbers,
+    ) -> npt.NDArray[np.int32]:
+        status = np.empty(len(stored.offsets), np.int32)
+        self._core.run_chunk(
+            program,
+            stored.memory,
+            stored.offsets,
+            stored.sizes,
+            stored.shapes,
+            packed,
+            rows.memory,
+            rows.offsets,
+            shapes,
+            status,
+        )
+        return status
+
+    def _pack(self, params: Sequence[Params], sizes: Sequence[Sizes], part: Part) -> Numbers:
+        """The parameters of a native part as the core reads them."""
+        positions = [
+            position
+            for position in range(part.start, part.stop)
+            if not isinstance(self._operations[position], Normalize)
+        ]
+        packed = np.zeros((len(positions), len(sizes[0]), STEP_NUMBERS), np.int32)
+        for step, position in enumerate(positions):
+            chosen = params[position]
+            if chosen.dtype == WINDOW:
+                packed[step, :, :4] = chosen.view(np.int32).reshape(-1, 4)
+            else:
+                assert chosen.dtype == FLIP
+                packed[step, :, 0] = chosen["flip"]
+            packed[step, :, 4:] = sizes[position + 1]
+        return packed
+
+    def _program(self, part: Part, *, encoded: bool) -> Any:
+        own = self._operations[part.start : part.stop]
+        kinds = [int(operation.step) for operation in own if isinstance(operation, Lowered)]
+        finish: Finish = AS_STORED
+        for operation in own:
+            if isinstance(operation, Normalize):
+                finish = operation.finish(self._specs[0].channels)
+        channels = self._specs[part.stop].channels
+        return self._core.Program(
+            kinds,
+            encoded,
+            channels,
+            self._stored_channels if part is self._last else channels,
+            CASTS[finish.dtype],
+            finish.scale,
+            finish.offset,
+            np.ascontiguousarray(finish.table).view(np.uint8).reshape(-1),
+        )
+
+
+def _shapes(sizes: Sizes) -> Numbers:
+    return np.ascontiguousarray(sizes, np.int32)

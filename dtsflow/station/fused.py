@@ -1,0 +1,148 @@
+"""The native engine: a chunk of samples in one call of the compiled core."""
+
+import time
+from types import ModuleType
+
+import numpy as np
+import numpy.typing as npt
+
+from dtsflow.decode.decoder import Decoder, Image
+from dtsflow.errors import DecodeError
+from dtsflow.native.steps import Status
+from dtsflow.po.fused import FusedProgram, Rows, Stored
+from dtsflow.po.operation import Params, Sizes
+from dtsflow.po.program import Program
+from dtsflow.reader.samples import Samples
+from dtsflow.spec import ImageSpec
+from dtsflow.station.engine import Address, Places, StageTimes, Where, located
+from dtsflow.station.zone import Zone
+
+Numbers = npt.NDArray[np.int32]
+
+
+class NativeEngine:
+    """Fills rows by the compiled core; satisfies Engine.
+
+    What the core does not decode (no JPEG, CMYK, an orientation to apply) goes through
+    the reference decoder and comes back as pixels, sample by sample.
+
+    Args:
+        core: The compiled module.
+        decoder: The reference decoder.
+        program: Draws parameters.
+        fused: The chain in the core.
+        where: Names a sample, for messages.
+        pixels: The one image of a pixel set; None where samples are encoded.
+        turns: Whether EXIF orientations are applied.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917  # a worker's parts, joined in one place only
+        self,
+        core: ModuleType,
+        decoder: Decoder,
+        program: Program,
+        fused: FusedProgram,
+        where: Where,
+        pixels: ImageSpec | None,
+        turns: bool,  # noqa: FBT001  # as above
+    ) -> None:
+        self._core = core
+        self._decoder = decoder
+        self._program = program
+        self._fused = fused
+        self._where = where
+        self._pixels = pixels
+        self._turns = turns
+        self.times = StageTimes()
+
+    def fill(self, samples: Samples, address: Address, zone: Zone, places: Places) -> None:
+        """Write the rows.
+
+        Raises:
+            DecodeError: A sample is damaged.
+        """
+        began = time.perf_counter()
+        shapes, handed = self._probe(samples)
+        params, sizes = self._program.draw_with_sizes(
+            seed=address.seed,
+            ids=samples.ids,
+            epoch=address.epoch,
+            phase=address.phase,
+            sizes=shapes.astype(np.int64),
+        )
+        rows = _rows(zone, places)
+        probed = time.perf_counter()
+        stored = Stored(samples.memory, samples.offsets, samples.sizes, shapes)
+        chosen = (params, sizes)
+        if len(handed) < len(samples):
+            ours = np.setdiff1d(np.arange(len(samples)), handed)
+            self._run(samples, ours, stored, chosen, rows, encoded=self._pixels is None)
+        for number in handed:
+            decoded = Stored.of(self._decode(samples, int(number)))
+            self._run(samples, number[None], decoded, chosen, rows, encoded=False)
+        self.times.po += probed - began
+        self.times.native += time.perf_counter() - probed
+
+    def _run(  # some samples of `fill`
+        self,
+        samples: Samples,
+        numbers: Places,
+        stored: Stored,
+        chosen: tuple[list[Params], list[Sizes]],
+        rows: Rows,
+        *,
+        encoded: bool,
+    ) -> None:
+        """Run the chain on the samples `numbers`, whose bytes `stored` holds."""
+        if len(numbers) < len(samples):
+            stored = stored[numbers] if len(stored.offsets) == len(samples) else stored
+            rows = rows[numbers]
+            chosen = ([p[numbers] for p in chosen[0]], [s[numbers] for s in chosen[1]])
+        status = self._fused.run(stored, *chosen, rows, encoded=encoded)
+        for place in np.flatnonzero(status):
+            raise self._refused(samples, int(numbers[place]), int(status[place]))
+
+    def _decode(self, samples: Samples, number: int) -> Image:
+        try:
+            return self._decoder.decode(samples.data(number))
+        except DecodeError as error:
+            raise located(error, samples, number, self._where) from error
+
+    def _probe(self, samples: Samples) -> tuple[Numbers, Places]:
+        """Height and width of each sample, and which the core does not decode."""
+        count = len(samples)
+        if self._pixels is not None:
+            shape = (self._pixels.height, self._pixels.width)
+            return np.full((count, 2), shape, np.int32), np.empty(0, np.int64)
+        facts = np.empty((count, 4), np.int32)
+        self._core.probe(samples.memory, samples.offsets, samples.sizes, facts)
+        theirs = facts[:, 3] != Status.OK
+        if self._turns:
+            theirs |= facts[:, 2] != 0
+        shapes = np.ascontiguousarray(facts[:, :2])
+        handed = np.flatnonzero(theirs)
+        for number in handed:
+            try:
+                shapes[number] = self._decoder.probe(samples.data(int(number)))
+            except DecodeError as error:
+                raise located(error, samples, int(number), self._where) from error
+        return shapes, handed
+
+    def _refused(self, samples: Samples, number: int, status: int) -> Exception:
+        """Why the core refused a sample, in the reference decoder's words if any."""
+        if status == Status.NO_MEMORY:
+            return MemoryError(f"no memory to decode {self._where(int(samples.ids[number]))}")
+        assert status == Status.DAMAGED
+        reason = DecodeError("libjpeg-turbo reported an error or a warning")
+        try:
+            self._decoder.decode(samples.data(number))
+        except DecodeError as error:
+            reason = error
+        return located(reason, samples, number, self._where)
+
+
+def _rows(zone: Zone, places: Places) -> Rows:
+    channels = zone.images.shape[-1]
+    row_bytes = zone.padded.nbytes // len(zone.padded)
+    offsets = zone.data_offset + places * row_bytes
+    return Rows(zone.slots, offsets, zone.padded, places, channels)
