@@ -3,6 +3,7 @@
 import logging
 import os
 from functools import cache
+from importlib.util import find_spec
 from types import ModuleType
 
 log = logging.getLogger(__name__)
@@ -30,11 +31,13 @@ def warn_absent() -> None:
 def _find() -> tuple[ModuleType | None, str]:
     if os.environ.get(SWITCH) == "0":
         return None, f"the native core is switched off by {SWITCH}=0"
+    if find_spec("dtsflow.native._core") is None:
+        return None, (
+            "the native core was not built: install a C++20 compiler and libjpeg-turbo's headers "
+            "(Debian: g++ libjpeg62-turbo-dev), then dtsflow again"
+        )
     try:
         from dtsflow.native import _core  # noqa: PLC0415  # it may not have been built
     except ImportError as error:
-        return None, (
-            f"the native core was not built ({error}): install a C++20 compiler and "
-            "libjpeg-turbo's headers (Debian: g++ libjpeg62-turbo-dev), then dtsflow again"
-        )
+        return None, f"the native core cannot be loaded ({error}): install dtsflow again"
     return _core, ""

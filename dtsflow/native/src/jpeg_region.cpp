@@ -101,6 +101,8 @@ Status JpegDecoder::decode_or_give_up(const std::uint8_t *data, std::size_t size
     for (int i = 0; i < ask; ++i) lines[i] = pixels + (row + i) * stride;
     row += static_cast<int>(jpeg_read_scanlines(&info, lines, static_cast<JDIMENSION>(ask)));
   }
+  // Behind the last row the library still checks that the data end as they should.
+  if (bottom == height) jpeg_finish_decompress(&info);
   out.data = pixels + (window.y - top) * stride + (window.x - static_cast<int>(offset)) * 3;
   out.height = window.h;
   out.width = window.w;

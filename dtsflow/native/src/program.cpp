@@ -136,6 +136,7 @@ Status Program::run(const Source &source, const StepParams *params, std::ptrdiff
   Status status = open(source, region ? params : nullptr, scratch, view);
   if (status != Status::ok) return status;
   const Window seen = region ? visible(params[0], source.height, source.width) : Window{};
+  if (region && (seen.h < 1 || seen.w < 1)) view.height = view.width = 0;
   bool mirrored = false;
   int turn = 0;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
