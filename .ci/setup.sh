@@ -34,6 +34,10 @@ set_up() {
     # Debian and Ubuntu name the same library differently; without it Pillow decodes.
     apt_install libturbojpeg0 || apt_install libturbojpeg || echo "Going on with Pillow alone."
   fi
+  if ! command -v c++ >/dev/null || ! echo '#include <stdio.h>
+#include <jpeglib.h>' | c++ -E -x c++ - >/dev/null 2>&1; then
+    apt_install g++ libjpeg-dev || echo "Going on without the native core: slower."
+  fi
   if [ ! -x .venv/bin/python ]; then
     say "virtual environment .venv"
     "$(usable_python)" -m venv .venv || {

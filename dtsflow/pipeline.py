@@ -31,7 +31,9 @@ from dtsflow.station.station import Station
 from dtsflow.tensor.shape import Shape
 from dtsflow.volume.volume_set import VolumeSet
 
-CHUNK_ROWS = 16  # rows one worker fills at a time, so that a batch divides over many workers
+# Rows a worker fills at a time, at most: a NumPy call costs as much for one row as for
+# all, but in the middle of a chunk no worker can be stopped. Pixels take microseconds.
+CHUNK_ROWS = {"blocks": 64, "pixels": 512}
 
 Auto = Literal["auto"]
 Positive = Annotated[int, Field(ge=1)]
@@ -119,6 +121,7 @@ class Pipeline:
         order = self._order(volumes)
         lanes = order.lanes_of(rank.index, rank.size)
         rows = len(lanes) * order.lane_rows
+        workers = self._workers(rank)
         return Plan(
             pipeline=self,
             rank=rank,
@@ -127,8 +130,9 @@ class Pipeline:
             lanes=lanes,
             specs=specs,
             memory=_input_plan(rows, specs[-1]),
-            workers=self._workers(rank),
-            chunk_rows=min(CHUNK_ROWS, rows),
+            workers=workers,
+            # Two chunks a worker and batch: the batch divides, and no worker waits long.
+            chunk_rows=max(1, min(CHUNK_ROWS[volumes.layout], rows // (2 * workers))),
         )
 
     def engine(self, volumes: VolumeSet) -> Engine:

@@ -136,12 +136,63 @@ class CenterCrop:
 
     def apply(self, image: Image, out: Pixels, params: Row) -> None:
         """Copy what the window holds of the image, and zeros around it."""
-        y, x, height, width = params.item()
-        inside = image[max(y, 0) : y + height, max(x, 0) : x + width]
-        if inside.shape != out.shape:
-            out[...] = 0
-        top, left = max(-y, 0), max(-x, 0)
-        out[top : top + inside.shape[0], left : left + inside.shape[1]] = inside
+        cut(image, out, params)
+
+
+@configurable
+class RandomCrop:
+    """Cut a window of `size` at a random place of the image, padded with zeros.
+
+    `padding` is added on each side first. A side still shorter than the window gets as
+    much more on both ends as it is short, as torchvision's `pad_if_needed` has it.
+    """
+
+    size: Size
+    padding: Annotated[int, Field(ge=0, le=1 << 15)] = 0
+
+    @property
+    def step(self) -> StepKind:
+        """In the core: cut, with zeros around."""
+        return StepKind.CROP
+
+    @property
+    def words(self) -> int:
+        """Two: y, then x."""
+        return 2
+
+    def out_spec(self, spec: ImageSpec) -> ImageSpec:
+        """Fix the size."""
+        return ImageSpec(*sides(self.size), spec.channels, spec.dtype)
+
+    def draw(self, draws: Draws, sizes: Sizes) -> Params:
+        """Place the windows; y and x are negative where there is padding."""
+        height, width = sides(self.size)
+        y = self._place(draws, 0, sizes[:, 0], height)
+        x = self._place(draws, 1, sizes[:, 1], width)
+        return windows(y, x, height, width)
+
+    def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # all alike
+        """Give `size` for every sample."""
+        return same_size(len(sizes), *sides(self.size))
+
+    def apply(self, image: Image, out: Pixels, params: Row) -> None:
+        """Copy what the window holds of the image, and zeros around it."""
+        cut(image, out, params)
+
+    def _place(self, draws: Draws, word: int, side: Numbers, window: int) -> Numbers:
+        padding = self.padding + np.maximum(window - side - 2 * self.padding, 0)
+        place: Numbers = draws.integers(word, side + 2 * padding - window + 1) - padding
+        return place
+
+
+def cut(image: Image, out: Pixels, params: Row) -> None:
+    """Fill `out` with a window of `image`, and with zeros where it leaves the image."""
+    y, x, height, width = params.item()
+    inside = image[max(y, 0) : max(y + height, 0), max(x, 0) : max(x + width, 0)]
+    if inside.shape != out.shape:
+        out[...] = 0
+    top, left = max(-y, 0), max(-x, 0)
+    out[top : top + inside.shape[0], left : left + inside.shape[1]] = inside
 
 
 def _rounded(values: npt.NDArray[np.floating]) -> Numbers:

@@ -17,7 +17,15 @@ from dtsflow.errors import DecodeError
 from dtsflow.native import core
 from dtsflow.pipeline import Pipeline
 from dtsflow.plan_text import plan_text
-from dtsflow.po import CenterCrop, Chain, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize
+from dtsflow.po import (
+    CenterCrop,
+    Chain,
+    Normalize,
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    Resize,
+)
 from dtsflow.po.operation import NOTHING, Draws, Params, Pixels, Row, Sizes
 from dtsflow.po.operation import Image as Picture
 from dtsflow.spec import ImageSpec
@@ -117,6 +125,7 @@ CHAINS = {
     "square": Chain((Resize(12, fit="square"), RandomHorizontalFlip())),
     "flip first": Chain((RandomHorizontalFlip(), CenterCrop(18), RandomHorizontalFlip(), FP16)),
     "crop with padding": Chain((CenterCrop(64), Normalize(preset="none"))),
+    "random crop": Chain((RandomCrop(25, padding=3), RandomHorizontalFlip(), FP16)),
     "python in the middle": Chain((RandomResizedCrop(16), Invert(), RandomHorizontalFlip(), FP16)),
     "python first": Chain((Invert(), RandomResizedCrop(16), FP16)),
     "python last": Chain((RandomResizedCrop(16), RandomHorizontalFlip(), Invert())),
@@ -145,6 +154,7 @@ def test_pixel_sets_go_the_same_way(
         (Normalize(preset=preset, dtype=DType.FP16),),
         (RandomHorizontalFlip(), Normalize(preset=preset)),
         (CenterCrop(40), RandomHorizontalFlip()),
+        (RandomCrop(32, padding=4), RandomHorizontalFlip(), Normalize(preset=preset)),
         (RandomResizedCrop(20), Invert(), Normalize(preset=preset, dtype=DType.BF16)),
         (),
     ):

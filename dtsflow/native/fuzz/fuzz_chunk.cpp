@@ -1,0 +1,303 @@
+// One sample through a program. The last bytes of the input choose the program, its
+// parameters and the room for the row; the others are the sample. What comes out must be
+// what the steps make one after another of the whole image, at every CPU level alike; a
+// sample that fails leaves its row as it was.
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fuzzer/FuzzedDataProvider.h>
+
+#include "cpu.hpp"
+#include "expect.hpp"
+#include "jpeg_header.hpp"
+#include "program.hpp"
+
+namespace {
+
+using namespace dtsflow;
+using Bytes = std::vector<std::uint8_t>;
+
+constexpr int kSteps = 4;
+constexpr std::ptrdiff_t kSamples = 2;  // of a chunk whose second one is run
+// No image between steps may take more, but for sizes that no machine has memory for.
+constexpr double kMostBytes = 1 << 20, kAbsurd = 0x1p41;
+constexpr std::uint8_t kUntouched = 0xA5;
+
+struct Image {
+  int height = 0, width = 0, channels = 0;
+  Bytes pixels;  // compact rows, and kSlack bytes
+
+  void shape(int h, int w, int c) {
+    height = h, width = w, channels = c;
+    pixels.assign(static_cast<std::size_t>(h) * static_cast<std::size_t>(w) * static_cast<std::size_t>(c) + kSlack, 0);
+  }
+  std::uint8_t *at(std::int64_t y, std::int64_t x) {
+    return pixels.data() + (y * width + x) * channels;
+  }
+};
+
+class Choices {
+ public:
+  explicit Choices(FuzzedDataProvider &provider) : provider_(provider) {}
+  int between(int low, int high) { return provider_.ConsumeIntegralInRange<int>(low, high); }
+  bool rarely() { return between(0, 63) == 63; }
+  int hostile() {
+    constexpr int kEdges[] = {INT_MIN, INT_MIN + 1, -65536, -1, 0, 1, 65535, 1 << 30, INT_MAX - 1, INT_MAX};
+    return between(0, 3) == 0 ? provider_.ConsumeIntegral<int>() : provider_.PickValueInArray(kEdges);
+  }
+
+ private:
+  FuzzedDataProvider &provider_;
+};
+
+// The half that is nearest to `value`, ties to even; no infinities or NaNs come here.
+std::uint16_t half(float value) {
+  const double size = std::fabs(value);
+  const int exponent = size > 0 ? std::max(std::ilogb(size), -14) : -14;
+  const int steps = static_cast<int>(std::nearbyint(std::ldexp(size, 10 - exponent)));
+  return static_cast<std::uint16_t>((value < 0 ? 0x8000 : 0) | (((exponent + 14) << 10) + steps));
+}
+
+struct Ending {
+  Cast cast;
+  int channels, stored;
+  std::vector<float> scale, offset;
+  Bytes table;
+
+  std::size_t element() const { return cast == Cast::uint8 ? 1 : cast == Cast::fp32 ? 4 : 2; }
+};
+
+Ending choose_ending(Choices &choices, int channels) {
+  Ending made;
+  made.cast = static_cast<Cast>(choices.between(0, 3));
+  made.channels = channels;
+  made.stored = choices.between(channels, 8);
+  if (made.cast == Cast::uint8) return made;
+  for (int c = 0; c < channels; ++c) {
+    made.scale.push_back(static_cast<float>(choices.between(-255, 255)) / 77);
+    made.offset.push_back(static_cast<float>(choices.between(-255, 255)) / 7);
+    for (int value = 0; value < 256; ++value) {
+      const float scaled = static_cast<float>(value) * made.scale.back();
+      const float result = scaled + made.offset.back();
+      std::uint32_t bits;
+      std::memcpy(&bits, &result, sizeof bits);
+      // Of bfloat16 the core only copies the table, so any will do.
+      if (made.cast == Cast::fp16) bits = half(result);
+      if (made.cast == Cast::bf16) bits >>= 16;
+      const auto *const from = reinterpret_cast<const std::uint8_t *>(&bits);  // little-endian
+      made.table.insert(made.table.end(), from, from + made.element());
+    }
+  }
+  return made;
+}
+
+// Mostly what fits an image of `height` x `width`, sometimes with one number that does not.
+StepParams choose_params(Choices &choices, StepKind kind, int height, int width) {
+  StepParams p{};
+  const auto side = [&](int size, std::int32_t &start, std::int32_t &length, std::int32_t &out) {
+    if (kind == StepKind::crop) {
+      length = choices.between(1, std::min(size + 8, 128));
+      start = choices.between(-length - 2, size + 2);
+      out = length;
+    } else {
+      length = choices.between(1, size);
+      start = choices.between(0, size - length);
+      out = choices.between(0, 3) == 0 ? std::min(length, 128) : choices.between(1, 80);
+    }
+  };
+  if (kind == StepKind::mirror) {
+    p.y = choices.between(0, 1);
+  } else {
+    side(height, p.y, p.h, p.out_h);
+    side(width, p.x, p.w, p.out_w);
+  }
+  std::int32_t *const numbers[] = {&p.y, &p.x, &p.h, &p.w, &p.out_h, &p.out_w};
+  const int odd = choices.between(0, 127);
+  if (odd >= 122) *numbers[odd - 122] = choices.hostile();
+  return p;
+}
+
+// What an image of this size takes as scratch; rows begin on 64 bytes.
+double scratch_bytes(double height, double width, double channels) {
+  return height * std::max(width * channels, 64.0);
+}
+
+// Whether a step takes memory that a machine could just have, which no test should try.
+bool is_heavy(StepKind kind, const StepParams &p, int height, int channels) {
+  const auto between = [](double bytes) { return bytes > kMostBytes && bytes < kAbsurd; };
+  if (kind == StepKind::mirror) return false;
+  if (kind == StepKind::crop) return between(scratch_bytes(p.h, p.w, channels));
+  return between(scratch_bytes(p.out_h, p.out_w, channels)) ||
+         between(scratch_bytes(height, p.out_w, channels)) ||
+         between(scratch_bytes(p.out_h, p.w, channels));
+}
+
+// What one step makes of an image, plainly written; nothing where the two do not fit.
+std::optional<Image> apply(StepKind kind, const StepParams &p, Image &image) {
+  Image made;
+  if (kind == StepKind::mirror) {
+    made.shape(image.height, image.width, image.channels);
+    for (int y = 0; y < made.height; ++y) {
+      for (int x = 0; x < made.width; ++x) {
+        std::copy_n(image.at(y, p.y != 0 ? made.width - 1 - x : x), made.channels, made.at(y, x));
+      }
+    }
+    return made;
+  }
+  if (p.h < 1 || p.w < 1) return std::nullopt;
+  if (kind == StepKind::crop) {
+    if (scratch_bytes(p.h, p.w, image.channels) > kMostBytes) return std::nullopt;
+    made.shape(p.h, p.w, image.channels);
+    for (int y = 0; y < p.h; ++y) {
+      for (int x = 0; x < p.w; ++x) {
+        const std::int64_t from_y = std::int64_t{p.y} + y, from_x = std::int64_t{p.x} + x;
+        if (from_y < 0 || from_x < 0 || from_y >= image.height || from_x >= image.width) continue;
+        std::copy_n(image.at(from_y, from_x), made.channels, made.at(y, x));
+      }
+    }
+    return made;
+  }
+  if (p.y < 0 || p.x < 0 || p.h > image.height - p.y || p.w > image.width - p.x || p.out_h < 1 ||
+      p.out_w < 1 || scratch_bytes(p.out_h, p.out_w, image.channels) > kMostBytes) {
+    return std::nullopt;
+  }
+  made.shape(p.out_h, p.out_w, image.channels);
+  const View view{image.at(p.y, p.x), p.h, p.w, std::ptrdiff_t{image.width} * image.channels, image.channels};
+  ResampleScratch scratch;
+  force_cpu_level(CpuLevel::portable);
+  const Status status = resample(view, p.out_h, p.out_w, kind == StepKind::scale, made.at(0, 0),
+                                 std::ptrdiff_t{made.width} * made.channels, scratch);
+  expect(status == Status::ok, "a small image is scaled");
+  return made;
+}
+
+Bytes written(Image &image, const Ending &ending) {
+  Bytes row;
+  for (int y = 0; y < image.height; ++y) {
+    for (int x = 0; x < image.width; ++x) {
+      const std::uint8_t *const pixel = image.at(y, x);
+      for (int c = 0; c < ending.stored; ++c) {
+        if (c >= ending.channels) {
+          row.insert(row.end(), ending.element(), 0);
+        } else if (ending.cast == Cast::uint8) {
+          row.push_back(pixel[c]);
+        } else {
+          const auto from = ending.table.begin() + static_cast<std::ptrdiff_t>((c * 256u + pixel[c]) * ending.element());
+          row.insert(row.end(), from, from + static_cast<std::ptrdiff_t>(ending.element()));
+        }
+      }
+    }
+  }
+  return row;
+}
+
+// The whole sample, where it is an image of the size that `source` claims.
+std::optional<Image> open(const Source &source, bool encoded, int channels) {
+  Image image;
+  if (source.height < 1 || source.width < 1) return std::nullopt;
+  const double bytes = static_cast<double>(source.height) * source.width * channels;
+  if (!encoded) {
+    if (bytes != static_cast<double>(source.size)) return std::nullopt;
+    image.shape(source.height, source.width, channels);
+    std::copy_n(source.data, source.size, image.pixels.begin());
+    return image;
+  }
+  if (channels != 3) return std::nullopt;
+  JpegDecoder decoder;
+  View view;
+  const Status status = decoder.decode(source.data, static_cast<std::size_t>(source.size), source.height,
+                                       source.width, {0, 0, source.height, source.width}, view);
+  if (status != Status::ok) return std::nullopt;
+  image.shape(source.height, source.width, 3);
+  for (int y = 0; y < view.height; ++y) {
+    std::copy_n(view.data + y * view.stride, 3 * view.width, image.at(y, 0));
+  }
+  return image;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
+  FuzzedDataProvider provider(data, size);
+  Choices choices(provider);
+  const bool encoded = choices.between(0, 3) != 0;
+  const int channels = encoded && !choices.rarely() ? 3 : choices.between(1, 4);
+  const Ending ending = choose_ending(choices, channels);
+
+  std::int32_t height = choices.between(1, 40), width = choices.between(1, 40);
+  const bool believed = !choices.rarely();  // the size that the sample itself claims
+  const bool exact = !choices.rarely();     // as many bytes as the pixels need
+  std::vector<StepKind> kinds(static_cast<std::size_t>(choices.between(0, kSteps)));
+  for (StepKind &kind : kinds) kind = static_cast<StepKind>(choices.between(0, 3));
+  // The numbers of the steps are drawn before the sample, whose size they may need.
+  const Bytes numbers = [&] {
+    Bytes drawn;
+    for (int i = 0; i < 16 * kSteps + 16; ++i) drawn.push_back(static_cast<std::uint8_t>(choices.between(0, 255)));
+    return drawn;
+  }();
+  Bytes bytes = provider.ConsumeRemainingBytes<std::uint8_t>();
+  FuzzedDataProvider numbers_provider(numbers.data(), numbers.size());
+  Choices chosen(numbers_provider);
+
+  if (encoded) {
+    JpegFacts facts;
+    const bool ours = read_jpeg(bytes.data(), bytes.size(), facts);
+    if (std::int64_t{facts.height} * facts.width > kMostPixels) return 0;
+    if (believed && (ours || facts.height * facts.width > 0)) height = facts.height, width = facts.width;
+  } else if (exact) {
+    bytes.resize(static_cast<std::size_t>(height * width * channels));
+  }
+  if (!believed && !encoded) (chosen.between(0, 1) ? height : width) = chosen.hostile();
+  const Bytes sample(bytes.data(), bytes.data() + bytes.size());  // a block of this very size
+  const Source source{sample.data(), static_cast<std::int64_t>(sample.size()), height, width};
+
+  std::optional<Image> image = open(source, encoded, channels);
+  const bool opened = image.has_value();
+  std::vector<StepParams> params(static_cast<std::size_t>(kSamples) * std::max<std::size_t>(kinds.size(), 1));
+  int now_height = std::clamp(height, 1, 65535), now_width = std::clamp(width, 1, 65535);
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    const StepParams p = choose_params(chosen, kinds[i], now_height, now_width);
+    if (is_heavy(kinds[i], p, now_height, channels)) return 0;
+    params[static_cast<std::size_t>(kSamples) * i + 1] = p;
+    if (image) image = apply(kinds[i], p, *image);
+    if (kinds[i] == StepKind::mirror) continue;
+    now_height = std::clamp(kinds[i] == StepKind::crop ? p.h : p.out_h, 1, 1 << 20);
+    now_width = std::clamp(kinds[i] == StepKind::crop ? p.w : p.out_w, 1, 1 << 20);
+  }
+  if (chosen.rarely() || std::int64_t{now_height} * now_width > kMostPixels) {
+    now_height = chosen.between(1, 64);
+    now_width = chosen.between(1, 64);
+  }
+  const bool fits = image && image->height == now_height && image->width == now_width;
+
+  const Program program(kinds, encoded, channels, ending.stored, ending.cast, ending.scale.data(),
+                        ending.offset.data(), ending.table.data());
+  const auto row_bytes = static_cast<std::size_t>(program.pixel_bytes() * now_height * now_width);
+  std::optional<std::pair<Status, Bytes>> before;
+  for (const CpuLevel level : {CpuLevel::portable, CpuLevel::avx2}) {
+    if (!force_cpu_level(level)) continue;
+    Scratch scratch;
+    Bytes row(row_bytes, kUntouched);
+    const Status status = program.run(source, params.data() + 1, kSamples, {row.data(), now_height, now_width}, scratch);
+    if (status != Status::ok) {
+      expect(std::all_of(row.begin(), row.end(), [](std::uint8_t b) { return b == kUntouched; }),
+             "a row whose sample fails stays as it was");
+    }
+    if (fits) {
+      expect(status == Status::ok, "a good sample with fitting parameters is good");
+      expect(row == written(*image, ending), "a program is its steps, one after another");
+    } else if (opened || !encoded || channels != 3) {
+      expect(status == Status::misfit || status == Status::no_memory || status == Status::damaged,
+             "what does not fit is refused");
+    }
+    expect(!before || *before == std::pair(status, row), "every CPU level gives the same bits");
+    before = {status, std::move(row)};
+  }
+  return 0;
+}
