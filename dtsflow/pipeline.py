@@ -18,6 +18,7 @@ from dtsflow.native.core import load, warn_absent
 from dtsflow.plan import Plan
 from dtsflow.po.chain import Chain
 from dtsflow.po.fused import FusedProgram
+from dtsflow.po.shrink import can_shrink
 from dtsflow.ranks.rank import Rank
 from dtsflow.ranks.single import Single
 from dtsflow.reader.order import Order, Shuffle, Tail, auto_lanes, window_blocks
@@ -55,6 +56,7 @@ class Decode(Protocol):
     """How stored images are decoded."""
 
     orientation: Orientation
+    scaled: bool
 
     @property
     def allows_native(self) -> bool:
@@ -131,7 +133,7 @@ class Pipeline:
             specs=specs,
             memory=_input_plan(rows, specs[-1]),
             workers=workers,
-            # Two chunks a worker and batch: the batch divides, and no worker waits long.
+            # Two chunks a worker and batch: then no worker waits long for another.
             chunk_rows=max(1, min(CHUNK_ROWS[volumes.layout], rows // (2 * workers))),
         )
 
@@ -140,8 +142,9 @@ class Pipeline:
         pixels = volumes.layout == "pixels"
         decoder = PixelDecoder(volumes.image) if pixels else self.decode.start()
         program = self.po.program(volumes.image)
+        shrinks = self.decode.scaled and not pixels and can_shrink(self.po.operations)
         if (core := self.core(volumes)) is None:
-            return ReferenceEngine(decoder, program, volumes.where)
+            return ReferenceEngine(decoder, program, volumes.where, shrinks=shrinks)
         specs = self.po.specs(volumes.image)
         stored = self.station.stored_channels(specs[-1].channels, specs[-1].dtype)
         return NativeEngine(
@@ -152,6 +155,7 @@ class Pipeline:
             volumes.where,
             volumes.image if pixels else None,
             turns=self.decode.orientation == "apply",
+            shrinks=shrinks,
         )
 
     def core(self, volumes: VolumeSet) -> ModuleType | None:

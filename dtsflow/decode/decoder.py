@@ -27,8 +27,11 @@ class Decoder(Protocol):
             DecodeError: The sample is bad, as far as can be told without decoding it.
         """
 
-    def decode(self, data: Encoded) -> Image:
-        """Decode the whole image.
+    def scales(self, data: Encoded) -> bool:
+        """Whether `decode` can give this sample at a part of its size: a JPEG."""
+
+    def decode(self, data: Encoded, scale: int = 1) -> Image:
+        """Decode the whole image, at 1/`scale` (1, 2, 4, 8), sides rounded up.
 
         Raises:
             DecodeError: The sample is bad.

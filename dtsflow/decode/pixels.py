@@ -29,12 +29,17 @@ class PixelDecoder:
         self._check(data)
         return self._facts
 
-    def decode(self, data: Encoded) -> Image:
+    def scales(self, data: Encoded) -> bool:  # noqa: ARG002  # pixels never do
+        """No: there is nothing to decode."""
+        return False
+
+    def decode(self, data: Encoded, scale: int = 1) -> Image:
         """View `data` as an image; nothing is copied, so it lives as long as `data`.
 
         Raises:
             DecodeError: `data` has not exactly one image's bytes.
         """
+        assert scale == 1
         self._check(data)
         return np.frombuffer(data, np.uint8).reshape(self._shape)
 

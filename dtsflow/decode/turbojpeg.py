@@ -25,6 +25,7 @@ _PROCESSES: Final = frozenset({0xC0, 0xC1, 0xC2})  # baseline, extended, progres
 _LUMA: Final = frozenset({(1, 1), (2, 1), (2, 2), (1, 2), (4, 1)})
 _CHROMA: Final = ((1, 1), (1, 1))
 _BITS: Final = 8
+_TINY: Final = 8
 _REPORTER: Final = "_TurboJPEG__report_error"
 
 
@@ -50,8 +51,12 @@ class TurboDecoder:
         """
         return self._pillow.probe(data)
 
-    def decode(self, data: Encoded) -> Image:
-        """Decode the whole image to RGB.
+    def scales(self, data: Encoded) -> bool:
+        """Whether it is a JPEG, as far as its first bytes say."""
+        return self._pillow.scales(data)
+
+    def decode(self, data: Encoded, scale: int = 1) -> Image:
+        """Decode the whole image to RGB, at one part in `scale` of its size.
 
         Raises:
             DecodeError: The bytes are no image, not a whole JPEG, or the library
@@ -59,12 +64,16 @@ class TurboDecoder:
         """
         view = memoryview(data)
         if sniff(view) is not Format.JPEG:
-            return self._pillow.decode(view)
+            return self._pillow.decode(view, scale)
         header = read_jpeg(view)
-        if not is_ours(header):
-            return self._pillow.decode(view)
-        image: Image = self._library.decode(view, TJPF_RGB, flags=TJFLAG_ACCURATEDCT)
-        if image.shape[:2] != (header.height, header.width):
+        # TurboJPEG finds the scale by the size of what comes out, and of a few pixels
+        # 1/2 and 5/8 make the same: such tiny images are Pillow's.
+        is_ambiguous = scale > 1 and max(header.height, header.width) < _TINY
+        if is_ambiguous or not is_ours(header):
+            return self._pillow.decode(view, scale)
+        part = (1, scale) if scale > 1 else None
+        image: Image = self._library.decode(view, TJPF_RGB, part, TJFLAG_ACCURATEDCT)
+        if image.shape[:2] != (-(-header.height // scale), -(-header.width // scale)):
             raise DecodeError(
                 f"its header claims {header.height} x {header.width} pixels and "
                 f"libjpeg-turbo finds {image.shape[0]} x {image.shape[1]}"

@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from dtsflow.tensor.dtype import DType
 
-STEP_NUMBERS = 6
-"""int32 numbers of one step of a sample: window y, x, h, w; height and width out."""
+STEP_NUMBERS = 7
+"""int32 numbers of one step of a sample: window y, x, h, w; height and width out; and
+in the first step the one part in 1, 2, 4 or 8 that a JPEG is decoded at."""
 
 
 class StepKind(IntEnum):

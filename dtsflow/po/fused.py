@@ -113,6 +113,28 @@ class Stored:
         return cls(flat, np.zeros(1, np.int64), np.array([flat.size], np.int64), shape)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """What was drawn for the samples of a chunk.
+
+    Attributes:
+        params: Parameters of each operation.
+        sizes: Sizes that enter each operation, then those that leave the last.
+        scales: One part in how many of its size each JPEG is decoded at.
+    """
+
+    params: Sequence[Params]
+    sizes: Sequence[Sizes]
+    scales: Ints
+
+    def __getitem__(self, samples: slice | Ints) -> "Chosen":
+        return Chosen(
+            [of_one[samples] for of_one in self.params],
+            [size[samples] for size in self.sizes],
+            self.scales[samples],
+        )
+
+
 class FusedProgram:
     """Runs a checked chain by the core; serves one worker.
 
@@ -142,50 +164,26 @@ class FusedProgram:
         ]
 
     def run(
-        self,
-        stored: Stored,
-        params: Sequence[Params],
-        sizes: Sequence[Sizes],
-        rows: Rows,
-        *,
-        encoded: bool,
+        self, stored: Stored, chosen: Chosen, rows: Rows, *, encoded: bool
     ) -> npt.NDArray[np.int32]:
-        """Fill the rows of a chunk; answers one `Status` a sample.
-
-        `params` and `sizes` are those of `Program.draw_with_sizes` for these samples.
-        """
+        """Fill the rows of a chunk; answers one `Status` a sample."""
         if len(self._parts) == 1:
             program = self._encoded if encoded else self._pixels[0]
-            shapes = _shapes(sizes[-1])
-            return self._call(program, stored, self._pack(params, sizes, self._last), rows, shapes)
-        return np.array(
-            [
-                self._run_split(stored, params, sizes, rows, i, encoded)
-                for i in range(len(sizes[0]))
-            ],
-            np.int32,
-        )
+            packed = self._pack(chosen, self._last)
+            return self._call(program, stored, packed, rows, _shapes(chosen.sizes[-1]))
+        ones = [slice(i, i + 1) for i in range(len(chosen.scales))]
+        found = [self._run_one(stored[i], chosen[i], rows[i], encoded=encoded) for i in ones]
+        return np.array(found, np.int32)
 
-    def _run_split(  # one sample of `run`, with the same arguments
-        self,
-        stored: Stored,
-        params: Sequence[Params],
-        sizes: Sequence[Sizes],
-        rows: Rows,
-        i: int,
-        encoded: bool,  # noqa: FBT001  # as above
-    ) -> int:
-        one = slice(i, i + 1)
-        image, row = stored[one], rows[one]
-        own_params = [chosen[one] for chosen in params]
-        own_sizes = [size[one] for size in sizes]
+    def _run_one(self, image: Stored, chosen: Chosen, row: Rows, *, encoded: bool) -> int:
+        """Run a split chain on one sample."""
         for number, part in enumerate(self._parts):
             if not part.is_native:
-                image = Stored.of(self._apply(part, image, own_params, own_sizes, row))
+                image = Stored.of(self._apply(part, image, chosen, row))
                 continue
             program = self._encoded if encoded and number == 0 else self._pixels[number]
-            packed = self._pack(own_params, own_sizes, part)
-            shapes = _shapes(own_sizes[part.stop])
+            packed = self._pack(chosen, part)
+            shapes = _shapes(chosen.sizes[part.stop])
             if part is self._last:
                 return int(self._call(program, image, packed, row, shapes)[0])
             between = np.empty((*shapes[0].tolist(), self._specs[0].channels), np.uint8)
@@ -197,25 +195,18 @@ class FusedProgram:
             image = Stored.of(between)
         return Status.OK
 
-    def _apply(
-        self,
-        part: Part,
-        image: Stored,
-        params: Sequence[Params],
-        sizes: Sequence[Sizes],
-        row: Rows,
-    ) -> Image:
+    def _apply(self, part: Part, image: Stored, chosen: Chosen, row: Rows) -> Image:
         """Run one Python operation; the last one writes into the row."""
-        operation = self._operations[part.start]
+        operation, params = self._operations[part.start], chosen.params[part.start][0]
         source = image.memory.reshape(*image.shapes[0].tolist(), -1)
         if part is self._last:
             whole = row.padded[row.places[0]]
-            operation.apply(source, whole[..., : row.channels], params[part.start][0])
+            operation.apply(source, whole[..., : row.channels], params)
             whole[..., row.channels :] = 0
             return source
-        height, width = sizes[part.stop][0].tolist()
+        height, width = chosen.sizes[part.stop][0].tolist()
         made = np.empty((height, width, self._specs[part.stop].channels), np.uint8)
-        operation.apply(source, made, params[part.start][0])
+        operation.apply(source, made, params)
         return made
 
     def _call(
@@ -241,22 +232,23 @@ class FusedProgram:
         )
         return status
 
-    def _pack(self, params: Sequence[Params], sizes: Sequence[Sizes], part: Part) -> Numbers:
+    def _pack(self, chosen: Chosen, part: Part) -> Numbers:
         """The parameters of a native part as the core reads them."""
         positions = [
             position
             for position in range(part.start, part.stop)
             if not isinstance(self._operations[position], Normalize)
         ]
-        packed = np.zeros((len(positions), len(sizes[0]), STEP_NUMBERS), np.int32)
+        packed = np.zeros((len(positions), len(chosen.scales), STEP_NUMBERS), np.int32)
         for step, position in enumerate(positions):
-            chosen = params[position]
-            if chosen.dtype == WINDOW:
-                packed[step, :, :4] = chosen.view(np.int32).reshape(-1, 4)
+            params = chosen.params[position]
+            if params.dtype == WINDOW:
+                packed[step, :, :4] = params.view(np.int32).reshape(-1, 4)
             else:
-                assert chosen.dtype == FLIP
-                packed[step, :, 0] = chosen["flip"]
-            packed[step, :, 4:] = sizes[position + 1]
+                assert params.dtype == FLIP
+                packed[step, :, 0] = params["flip"]
+            packed[step, :, 4:6] = chosen.sizes[position + 1]
+        packed[:, :, 6] = chosen.scales
         return packed
 
     def _program(self, part: Part, *, encoded: bool) -> Any:

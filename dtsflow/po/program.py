@@ -75,8 +75,17 @@ class Program:
             traced.append(operation.out_sizes(traced[-1], drawn[-1]))
         return drawn, traced
 
-    def run(self, image: Image, out: Pixels, params: Sequence[Params], i: int) -> None:
+    def run(
+        self,
+        image: Image,
+        out: Pixels,
+        params: Sequence[Params],
+        i: int,
+        sizes: Sequence[Sizes] | None = None,
+    ) -> None:
         """Run the chain on sample `i` of the chunk that `params` was drawn for.
+
+        `sizes` are the traced ones; an image decoded at a part of its size needs them.
 
         Every element of `out` is written, and no view of it or of `image` is kept.
         `out` has the shape and dtype of `out_spec`; it may be strided.
@@ -86,16 +95,20 @@ class Program:
             return
         last = len(self._operations) - 1
         for position, (operation, rows) in enumerate(zip(self._operations, params, strict=True)):
-            target = out if position == last else self._target(position, image, rows[i : i + 1])
+            one = slice(i, i + 1)
+            size = None if sizes is None else sizes[position + 1][one]
+            target = out if position == last else self._target(position, image, rows[one], size)
             operation.apply(image, target, rows[i])
             image = target
 
-    def _target(self, position: int, image: Image, row: Params) -> Image:
+    def _target(self, position: int, image: Image, row: Params, size: Sizes | None) -> Image:
         spec = self._specs[position + 1]
         height, width = spec.height, spec.width
         if height is None or width is None:
-            size = np.array([image.shape[:2]], np.int64)
-            height, width = self._operations[position].out_sizes(size, row)[0].tolist()
+            if size is None:
+                entering = np.array([image.shape[:2]], np.int64)
+                size = self._operations[position].out_sizes(entering, row)
+            height, width = size[0].tolist()
         shape = (height, width, spec.channels)
         count = height * width * spec.channels
         turn = position % 2  # an operation never writes where it reads

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from dtsflow.decode.decoder import Decoder, Image
 from dtsflow.errors import DecodeError
 from dtsflow.native.steps import Status
-from dtsflow.po.fused import FusedProgram, Rows, Stored
-from dtsflow.po.operation import Params, Sizes
+from dtsflow.po.fused import Chosen, FusedProgram, Rows, Stored
 from dtsflow.po.program import Program
+from dtsflow.po.shrink import choose_scales, shrink
 from dtsflow.reader.samples import Samples
 from dtsflow.spec import ImageSpec
 from dtsflow.station.engine import Address, Places, StageTimes, Where, located
@@ -34,9 +34,10 @@ class NativeEngine:
         where: Names a sample, for messages.
         pixels: The one image of a pixel set; None where samples are encoded.
         turns: Whether EXIF orientations are applied.
+        shrinks: Whether JPEGs are decoded at a part of their size where that will do.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917  # a worker's parts, joined in one place only
+    def __init__(  # noqa: PLR0913  # a worker's parts, joined in one place only
         self,
         core: ModuleType,
         decoder: Decoder,
@@ -44,7 +45,9 @@ class NativeEngine:
         fused: FusedProgram,
         where: Where,
         pixels: ImageSpec | None,
-        turns: bool,  # noqa: FBT001  # as above
+        *,
+        turns: bool,
+        shrinks: bool = False,
     ) -> None:
         self._core = core
         self._decoder = decoder
@@ -53,6 +56,7 @@ class NativeEngine:
         self._where = where
         self._pixels = pixels
         self._turns = turns
+        self._shrinks = shrinks
         self.times = StageTimes()
 
     def fill(self, samples: Samples, address: Address, zone: Zone, places: Places) -> None:
@@ -70,15 +74,22 @@ class NativeEngine:
             phase=address.phase,
             sizes=shapes.astype(np.int64),
         )
+        scales = np.ones(len(samples), np.int64)
+        if self._shrinks:
+            is_jpeg = np.ones(len(samples), bool)
+            for number in handed:
+                is_jpeg[number] = self._decoder.scales(samples.data(int(number)))
+            scales = np.where(is_jpeg, choose_scales(params[0], sizes[1]), 1)
+            params[0] = shrink(params[0], scales)
         rows = _rows(zone, places)
         probed = time.perf_counter()
         stored = Stored(samples.memory, samples.offsets, samples.sizes, shapes)
-        chosen = (params, sizes)
+        chosen = Chosen(params, sizes, scales)
         if len(handed) < len(samples):
             ours = np.setdiff1d(np.arange(len(samples)), handed)
             self._run(samples, ours, stored, chosen, rows, encoded=self._pixels is None)
         for number in handed:
-            decoded = Stored.of(self._decode(samples, int(number)))
+            decoded = Stored.of(self._decode(samples, int(number), int(scales[number])))
             self._run(samples, number[None], decoded, chosen, rows, encoded=False)
         self.times.po += probed - began
         self.times.native += time.perf_counter() - probed
@@ -88,7 +99,7 @@ class NativeEngine:
         samples: Samples,
         numbers: Places,
         stored: Stored,
-        chosen: tuple[list[Params], list[Sizes]],
+        chosen: Chosen,
         rows: Rows,
         *,
         encoded: bool,
@@ -97,14 +108,14 @@ class NativeEngine:
         if len(numbers) < len(samples):
             stored = stored[numbers] if len(stored.offsets) == len(samples) else stored
             rows = rows[numbers]
-            chosen = ([p[numbers] for p in chosen[0]], [s[numbers] for s in chosen[1]])
-        status = self._fused.run(stored, *chosen, rows, encoded=encoded)
+            chosen = chosen[numbers]
+        status = self._fused.run(stored, chosen, rows, encoded=encoded)
         for place in np.flatnonzero(status):
             raise self._refused(samples, int(numbers[place]), int(status[place]))
 
-    def _decode(self, samples: Samples, number: int) -> Image:
+    def _decode(self, samples: Samples, number: int, scale: int) -> Image:
         try:
-            return self._decoder.decode(samples.data(number))
+            return self._decoder.decode(samples.data(number), scale)
         except DecodeError as error:
             raise located(error, samples, number, self._where) from error
 

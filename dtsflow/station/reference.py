@@ -4,10 +4,10 @@ import time
 
 import numpy as np
 
-from dtsflow.decode.decoder import Decoder
+from dtsflow.decode.decoder import Decoder, Image
 from dtsflow.errors import DecodeError
-from dtsflow.po.operation import Params
 from dtsflow.po.program import Program
+from dtsflow.po.shrink import choose_scales, shrink
 from dtsflow.reader.samples import Samples
 from dtsflow.station.engine import Address, Places, StageTimes, Where, located
 from dtsflow.station.zone import Zone
@@ -16,10 +16,13 @@ from dtsflow.station.zone import Zone
 class ReferenceEngine:
     """Decodes each sample whole and runs the chain on it; satisfies Engine."""
 
-    def __init__(self, decoder: Decoder, program: Program, where: Where) -> None:
+    def __init__(
+        self, decoder: Decoder, program: Program, where: Where, *, shrinks: bool = False
+    ) -> None:
         self._decoder = decoder
         self._program = program
         self._where = where
+        self._shrinks = shrinks
         self.times = StageTimes()
 
     def fill(self, samples: Samples, address: Address, zone: Zone, places: Places) -> None:
@@ -31,31 +34,35 @@ class ReferenceEngine:
         began = time.perf_counter()
         sizes = np.array([self._probe(samples, i) for i in range(len(samples))], np.int64)
         probed = time.perf_counter()
-        params = self._program.draw(
+        params, traced = self._program.draw_with_sizes(
             seed=address.seed,
             ids=samples.ids,
             epoch=address.epoch,
             phase=address.phase,
             sizes=sizes,
         )
+        scales = np.ones(len(samples), np.int64)
+        if self._shrinks:
+            jpegs = [self._decoder.scales(samples.data(i)) for i in range(len(samples))]
+            scales = np.where(jpegs, choose_scales(params[0], traced[1]), 1)
+            params[0] = shrink(params[0], scales)
         self.times.decode += probed - began
         self.times.po += time.perf_counter() - probed
         for number, place in enumerate(places):
-            self._write(samples, number, params, zone, int(place))
+            image = self._decode(samples, number, int(scales[number]))
+            began = time.perf_counter()
+            self._program.run(image, zone.images[place], params, number, traced)
+            zone.padded[place, ..., zone.images.shape[-1] :] = 0
+            self.times.po += time.perf_counter() - began
 
-    def _write(
-        self, samples: Samples, number: int, params: list[Params], zone: Zone, place: int
-    ) -> None:
+    def _decode(self, samples: Samples, number: int, scale: int) -> Image:
         began = time.perf_counter()
         try:
-            image = self._decoder.decode(samples.data(number))
+            image = self._decoder.decode(samples.data(number), scale)
         except DecodeError as error:
             raise located(error, samples, number, self._where) from error
-        decoded = time.perf_counter()
-        self._program.run(image, zone.images[place], params, number)
-        zone.padded[place, ..., zone.images.shape[-1] :] = 0
-        self.times.decode += decoded - began
-        self.times.po += time.perf_counter() - decoded
+        self.times.decode += time.perf_counter() - began
+        return image
 
     def _probe(self, samples: Samples, number: int) -> tuple[int, int]:
         try:

@@ -16,6 +16,7 @@ from turbojpeg import TJSAMP_411, TJSAMP_440, TurboJPEG
 
 import dtsflow
 from dtsflow.decode import turbojpeg
+from dtsflow.decode.pillow import PillowDecoder
 from dtsflow.decode.turbojpeg import TurboDecoder
 from dtsflow.errors import DecodeError
 from dtsflow.native.core import load
@@ -73,7 +74,7 @@ def run(
         zero,
         np.array([len(memory)], np.int64),
         np.array([shape], np.int32),
-        np.array(params, np.int32).reshape(len(params), 1, 6),
+        np.array([[*step, 1][:7] for step in params], np.int32).reshape(len(params), 1, 7),
         out.view(np.uint8).reshape(-1),
         zero,
         np.array([out.shape[:2]], np.int32),
@@ -166,6 +167,23 @@ def test_reference_images_decode_alike_whole_and_in_parts(reference: Path, name:
             for y, x, h, w in windows(rng, height, width, 2):
                 part = crop(data, (height, width), (y, x, h, w))
                 assert np.array_equal(part, full[y : y + h, x : x + w])
+
+
+@pytest.mark.parametrize("scale", [2, 4, 8])
+def test_a_scaled_region_is_the_crop_of_the_scaled_decode(scale: int) -> None:
+    rng, decoder = np.random.default_rng(scale), TurboDecoder("ignore")
+    program = program_of([StepKind.CROP], encoded=True)
+    for _ in range(120):
+        height, width = (int(side) for side in scale * np.exp(rng.uniform(0, np.log(40), 2)))
+        data = encode(rng, photo(rng, height, width))
+        full = decoder.decode(data, scale)
+        assert full.shape[:2] == (-(-height // scale), -(-width // scale))
+        assert np.array_equal(full, PillowDecoder("ignore").decode(data, scale))
+        for y, x, h, w in windows(rng, full.shape[0], full.shape[1], 3):
+            out = np.full((h, w, 3), 0xCC, np.uint8)
+            step = [y, x, h, w, h, w, scale]
+            assert run(program, data, (height, width), [step], out) == Status.OK
+            assert np.array_equal(out, full[y : y + h, x : x + w]), (height, width, y, x, h, w)
 
 
 @pytest.mark.parametrize("antialias", [True, False])
@@ -383,7 +401,7 @@ def test_places_outside_the_arrays_are_refused(offset: int, size: int, row: int)
             np.array([offset]),
             np.array([size]),
             np.array([[8, 8]], np.int32),
-            np.empty((0, 1, 6), np.int32),
+            np.empty((0, 1, 7), np.int32),
             np.zeros(192, np.uint8),
             np.array([row]),
             np.array([[8, 8]], np.int32),

@@ -144,6 +144,30 @@ def test_native_and_reference_deliver_the_same_pixels(
     assert native == reference
 
 
+@pytest.mark.parametrize("orientation", ["ignore", "apply"])
+@pytest.mark.parametrize("antialias", [True, False])
+def test_scaled_decodes_give_the_same_pixels_on_both_paths(
+    tmp_path: Path,
+    orientation: str,
+    antialias: bool,  # noqa: FBT001  # pytest passes it by name
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    images = [jpeg(60 + 37 * i, 200 - 9 * i, seed=i) for i in range(12)]
+    images += [stored("RGB", "PNG", (90, 70)), stored("CMYK", "JPEG", (80, 90)), turned(6)]
+    path = write_block_volume(tmp_path / "x.dts", [[(data, 0) for data in images]])
+    found = []
+    for scaled in ("true", "false"):
+        overrides = [f"decode.scaled={scaled}", f"decode.orientation={orientation}"]
+        for chain in (
+            Chain((RandomResizedCrop(12, antialias=antialias), FP16)),
+            Chain((Resize(14, antialias=antialias), Invert(), CenterCrop(14), FP16)),
+        ):
+            native, reference = both(pipeline_of(path, chain, *overrides), monkeypatch)
+            assert native == reference
+            found.append(native["digest"]["samples"])
+    assert len(set(found)) == 4
+
+
 @pytest.mark.parametrize("align", [1, 4])
 @pytest.mark.parametrize(("kind", "preset"), [(Kind.MNIST, "mnist"), (Kind.CIFAR10, "cifar")])
 def test_pixel_sets_go_the_same_way(

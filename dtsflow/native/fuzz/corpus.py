@@ -73,7 +73,7 @@ def special(rng: random.Random) -> Iterator[tuple[str, bytes]]:
     yield "garbage_behind", good + rng.randbytes(50)
     yield "flipped", flipped(good)
     yield "zeroed", good[: len(good) // 2] + bytes(len(good) - len(good) // 2)
-    yield "no_huffman_tables", without(good, 0xC4)
+    yield "no_huffman_tables", without(jpeg(rng, "RGB", (40, 24)), 0xC4)
     yield "no_quantisation_tables", without(good, 0xDB)
     yield "many_scans", repeated_scans(jpeg(rng, "L", (8, 8), progressive=True), 200)
     yield "arithmetic", framed(good, process=0xC9)

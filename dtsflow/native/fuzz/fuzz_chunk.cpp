@@ -197,8 +197,8 @@ Bytes written(Image &image, const Ending &ending) {
   return row;
 }
 
-// The whole sample, where it is an image of the size that `source` claims.
-std::optional<Image> open(const Source &source, bool encoded, int channels) {
+// The whole sample at one part in `scale`, where it is an image of the size that `source` claims.
+std::optional<Image> open(const Source &source, bool encoded, int channels, int scale) {
   Image image;
   if (source.height < 1 || source.width < 1) return std::nullopt;
   const double bytes = static_cast<double>(source.height) * source.width * channels;
@@ -208,13 +208,15 @@ std::optional<Image> open(const Source &source, bool encoded, int channels) {
     std::copy_n(source.data, source.size, image.pixels.begin());
     return image;
   }
-  if (channels != 3) return std::nullopt;
+  if (channels != 3 || std::max(source.height, source.width) > 65535) return std::nullopt;
+  if (scale != 1 && scale != 2 && scale != 4 && scale != 8) return std::nullopt;
+  const int height = (source.height + scale - 1) / scale, width = (source.width + scale - 1) / scale;
   JpegDecoder decoder;
   View view;
   const Status status = decoder.decode(source.data, static_cast<std::size_t>(source.size), source.height,
-                                       source.width, {0, 0, source.height, source.width}, view);
+                                       source.width, scale, {0, 0, height, width}, view);
   if (status != Status::ok) return std::nullopt;
-  image.shape(source.height, source.width, 3);
+  image.shape(height, width, 3);
   for (int y = 0; y < view.height; ++y) {
     std::copy_n(view.data + y * view.stride, 3 * view.width, image.at(y, 0));
   }
@@ -253,16 +255,23 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
   } else if (exact) {
     bytes.resize(static_cast<std::size_t>(height * width * channels));
   }
-  if (!believed && !encoded) (chosen.between(0, 1) ? height : width) = chosen.hostile();
+  if (!believed) (chosen.between(0, 1) ? height : width) = chosen.hostile();
   const Bytes sample(bytes.data(), bytes.data() + bytes.size());  // a block of this very size
   const Source source{sample.data(), static_cast<std::int64_t>(sample.size()), height, width};
 
-  std::optional<Image> image = open(source, encoded, channels);
+  // Only what is decoded for a window can be decoded smaller.
+  const bool region = encoded && !kinds.empty() && kinds[0] != StepKind::mirror;
+  int scale = region && chosen.between(0, 3) == 0 ? 1 << chosen.between(0, 3) : 1;
+  if (region && chosen.rarely()) scale = chosen.hostile();
+  const int part = std::clamp(scale, 1, 8);
+  std::optional<Image> image = open(source, encoded, channels, scale);
   const bool opened = image.has_value();
   std::vector<StepParams> params(static_cast<std::size_t>(kSamples) * std::max<std::size_t>(kinds.size(), 1));
-  int now_height = std::clamp(height, 1, 65535), now_width = std::clamp(width, 1, 65535);
+  int now_height = (std::clamp(height, 1, 65535) + part - 1) / part;
+  int now_width = (std::clamp(width, 1, 65535) + part - 1) / part;
   for (std::size_t i = 0; i < kinds.size(); ++i) {
-    const StepParams p = choose_params(chosen, kinds[i], now_height, now_width);
+    StepParams p = choose_params(chosen, kinds[i], now_height, now_width);
+    p.scale = i == 0 ? scale : chosen.between(0, 1);
     if (is_heavy(kinds[i], p, now_height, channels)) return 0;
     params[static_cast<std::size_t>(kSamples) * i + 1] = p;
     if (image) image = apply(kinds[i], p, *image);

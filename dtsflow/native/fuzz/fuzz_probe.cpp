@@ -1,9 +1,9 @@
 // Any bytes as a JPEG. read_jpeg stays inside them, and what it calls ours decodes alike
-// whatever was decoded before, and in any window as the full decode has it there.
-#include <csetjmp>
+// whatever was decoded before, and in any window as the full decode of that scale has it.
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
+#include <functional>
 #include <random>
 #include <string_view>
 #include <vector>
@@ -24,10 +24,12 @@ struct Decoded {
   Bytes pixels;  // compact rows
 };
 
-Decoded decode(JpegDecoder &decoder, const Bytes &jpeg, const JpegFacts &facts, const Window &window) {
+Decoded decode(JpegDecoder &decoder, const Bytes &jpeg, const JpegFacts &facts, int scale,
+               const Window &window) {
   View view;
   Decoded made;
-  made.status = decoder.decode(jpeg.data(), jpeg.size(), facts.height, facts.width, window, view);
+  made.status =
+      decoder.decode(jpeg.data(), jpeg.size(), facts.height, facts.width, scale, window, view);
   if (made.status != Status::ok) return made;
   expect(view.height == window.h && view.width == window.w && view.channels == 3,
          "a decode has the size of its window");
@@ -77,13 +79,13 @@ Bytes make_other() {
   return other;
 }
 
-Window choose(std::minstd_rand &random, const JpegFacts &facts) {
+Window choose(std::minstd_rand &random, int height, int width) {
   const auto upto = [&](int most) { return static_cast<int>(random() % (static_cast<unsigned>(most) + 1)); };
   Window window;
-  window.h = 1 + upto(random() % 2 ? facts.height - 1 : 0);
-  window.w = 1 + upto(random() % 2 ? facts.width - 1 : 0);
-  window.y = upto(facts.height - window.h);
-  window.x = upto(facts.width - window.w);
+  window.h = 1 + upto(random() % 2 ? height - 1 : 0);
+  window.w = 1 + upto(random() % 2 ? width - 1 : 0);
+  window.y = upto(height - window.h);
+  window.x = upto(width - window.w);
   return window;
 }
 
@@ -97,24 +99,24 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
   expect(facts.height >= 1 && facts.width >= 1, "what is ours has pixels");
   if (std::int64_t{facts.height} * facts.width > kMostPixels) return 0;
 
-  const Window whole{0, 0, facts.height, facts.width};
+  const std::string_view text(reinterpret_cast<const char *>(data), size);
+  std::minstd_rand random(static_cast<unsigned>(std::hash<std::string_view>{}(text)));
+  const int scale = random() % 2 ? 1 : 1 << random() % 4;
+  const int height = (facts.height + scale - 1) / scale, width = (facts.width + scale - 1) / scale;
+  const Window whole{0, 0, height, width};
   JpegDecoder fresh, used;
-  const Decoded full = decode(fresh, jpeg, facts, whole);
+  const Decoded full = decode(fresh, jpeg, facts, scale, whole);
   expect(full.status == Status::ok || full.status == Status::damaged, "ours is whole or damaged");
-  expect(decode(used, other, {16, 16}, {0, 0, 16, 16}).status == Status::ok, "a good JPEG is good");
-  const Decoded again = decode(used, jpeg, facts, whole);
+  expect(decode(used, other, {16, 16}, 1, {0, 0, 16, 16}).status == Status::ok, "a good JPEG is good");
+  const Decoded again = decode(used, jpeg, facts, scale, whole);
   expect(again.status == full.status && again.pixels == full.pixels,
          "a decode does not depend on the one before");
   if (full.status != Status::ok) return 0;
-
-  const std::string_view text(reinterpret_cast<const char *>(data), size);
-  std::minstd_rand random(static_cast<unsigned>(std::hash<std::string_view>{}(text)));
   for (int i = 0; i < 3; ++i) {
-    const Window window = choose(random, facts);
-    const Decoded region = decode(used, jpeg, facts, window);
+    const Window window = choose(random, height, width);
+    const Decoded region = decode(used, jpeg, facts, scale, window);
     expect(region.status == Status::ok, "a region of a good image is good");
-    expect(region.pixels == cut(full.pixels, facts.width, window),
-           "a region is the crop of the full decode");
+    expect(region.pixels == cut(full.pixels, width, window), "a region is the crop of the full decode");
   }
   return 0;
 }

@@ -55,7 +55,7 @@ JpegDecoder::~JpegDecoder() {
 }
 
 Status JpegDecoder::decode(const std::uint8_t *data, std::size_t size, int height, int width,
-                           const Window &window, View &out) {
+                           int scale, const Window &window, View &out) {
   Library &lib = *library_;
   if (!lib.made) return Status::no_memory;
   lib.errors.warnings = 0;
@@ -64,19 +64,20 @@ Status JpegDecoder::decode(const std::uint8_t *data, std::size_t size, int heigh
     jpeg_abort_decompress(&lib.info);
     return Status::damaged;
   }
-  const Status status = decode_or_give_up(data, size, height, width, window, out);
+  const Status status = decode_or_give_up(data, size, height, width, scale, window, out);
   // Abort, not finish: what lies below the window is never decoded.
   jpeg_abort_decompress(&lib.info);
   return lib.errors.warnings > 0 ? Status::damaged : status;
 }
 
 Status JpegDecoder::decode_or_give_up(const std::uint8_t *data, std::size_t size, int height,
-                                      int width, const Window &window, View &out) {
+                                      int width, int scale, const Window &window, View &out) {
   jpeg_decompress_struct &info = library_->info;
+  const int rows = (height + scale - 1) / scale, columns = (width + scale - 1) / scale;
   const int top = std::max(window.y - kMargin, 0);
   const int left = std::max(window.x - kMargin, 0);
-  const int bottom = std::min(window.y + window.h + kMargin, height);
-  const int right = std::min(window.x + window.w + kMargin, width);
+  const int bottom = std::min(window.y + window.h + kMargin, rows);
+  const int right = std::min(window.x + window.w + kMargin, columns);
   jpeg_mem_src(&info, data, static_cast<unsigned long>(size));
   jpeg_read_header(&info, TRUE);
   if (static_cast<int>(info.image_height) != height ||
@@ -86,10 +87,12 @@ Status JpegDecoder::decode_or_give_up(const std::uint8_t *data, std::size_t size
   info.out_color_space = JCS_RGB;
   info.dct_method = JDCT_ISLOW;
   info.do_fancy_upsampling = TRUE;
+  info.scale_num = 1;
+  info.scale_denom = static_cast<unsigned int>(scale);
   jpeg_start_decompress(&info);
   JDIMENSION offset = static_cast<JDIMENSION>(left);
-  JDIMENSION columns = static_cast<JDIMENSION>(right - left);
-  if (right - left < width) jpeg_crop_scanline(&info, &offset, &columns);
+  JDIMENSION across = static_cast<JDIMENSION>(right - left);
+  if (right - left < columns) jpeg_crop_scanline(&info, &offset, &across);
   if (top > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(top));
 
   const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(info.output_width) * 3;
@@ -102,7 +105,7 @@ Status JpegDecoder::decode_or_give_up(const std::uint8_t *data, std::size_t size
     row += static_cast<int>(jpeg_read_scanlines(&info, lines, static_cast<JDIMENSION>(ask)));
   }
   // Behind the last row the library still checks that the data end as they should.
-  if (bottom == height) jpeg_finish_decompress(&info);
+  if (bottom == rows) jpeg_finish_decompress(&info);
   out.data = pixels + (window.y - top) * stride + (window.x - static_cast<int>(offset)) * 3;
   out.height = window.h;
   out.width = window.w;

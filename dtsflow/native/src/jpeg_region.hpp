@@ -18,14 +18,15 @@ class JpegDecoder {
   JpegDecoder(const JpegDecoder &) = delete;
   JpegDecoder &operator=(const JpegDecoder &) = delete;
 
-  // Decode `window`, which must lie inside the image of `height` x `width` that the
-  // header claims. `out` views scratch of this decoder, until the next call.
-  Status decode(const std::uint8_t *data, std::size_t size, int height, int width,
+  // Decode `window` of the image of `height` x `width` that the header claims, at one
+  // part in `scale` (1, 2, 4 or 8) of its size: `window` lies in the scaled image, whose
+  // sides are rounded up. `out` views scratch of this decoder, until the next call.
+  Status decode(const std::uint8_t *data, std::size_t size, int height, int width, int scale,
                 const Window &window, View &out);
 
  private:
   Status decode_or_give_up(const std::uint8_t *data, std::size_t size, int height, int width,
-                           const Window &window, View &out);
+                           int scale, const Window &window, View &out);
 
   struct Library;
   Library *library_;

@@ -27,6 +27,7 @@ using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 using Memory = In<std::uint8_t>;
 using Places = In<std::int64_t>;
 
+constexpr std::size_t kStepNumbers = sizeof(StepParams) / sizeof(std::int32_t);
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
 
 // Refuse what would read or write outside an array: the caller's bug, said by name.
@@ -69,7 +70,7 @@ Scratch &scratch() {
   return kept;
 }
 
-// shapes: int32 (n, 2), the images' sizes; params: int32 (steps, n, 6); rows: int64 (n),
+// shapes: int32 (n, 2), the images' sizes; params: int32 (steps, n, 7); rows: int64 (n),
 // where in `out` each sample's pixels begin; out_shapes: int32 (n, 2), what comes out.
 void run_chunk(const Program &program, const Memory &memory, const Places &offsets,
                const Places &sizes, const In<std::int32_t> &shapes, const In<std::int32_t> &params,
@@ -79,7 +80,8 @@ void run_chunk(const Program &program, const Memory &memory, const Places &offse
   const std::size_t count = offsets.size();
   require(shapes.size() == 2 * count && out_shapes.size() == 2 * count,
           "shapes must hold two numbers a sample");
-  require(params.size() == 6 * count * program.steps(), "params must hold six numbers a step");
+  require(params.size() == kStepNumbers * count * program.steps(),
+          "params must hold seven numbers a step");
   require(rows.size() == count && status.size() == count, "one row and one status a sample");
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t row = rows.data()[i];

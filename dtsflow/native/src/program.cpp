@@ -103,15 +103,16 @@ std::int64_t Program::pixel_bytes() const {
 }
 
 // The sample as an image, or only the part of it that the first step looks at.
-Status Program::open(const Source &source, const StepParams *first, Scratch &scratch,
+Status Program::open(const Source &source, const StepParams *first, int scale, Scratch &scratch,
                      View &view) const {
-  if (source.height < 1 || source.width < 1) return Status::misfit;
-  Window window{0, 0, source.height, source.width};
-  if (first) window = visible(*first, source.height, source.width);
+  const int height = (source.height + scale - 1) / scale;
+  const int width = (source.width + scale - 1) / scale;
+  Window window{0, 0, height, width};
+  if (first) window = visible(*first, height, width);
   if (window.h < 1 || window.w < 1) window = {0, 0, 1, 1};  // all padding: any pixel will do
   if (encoded_) {
     return scratch.jpeg.decode(source.data, static_cast<std::size_t>(source.size), source.height,
-                               source.width, window, view);
+                               source.width, scale, window, view);
   }
   const std::int64_t row = std::int64_t{source.width} * finish_.channels;
   if (source.size != row * source.height) return Status::misfit;
@@ -128,14 +129,19 @@ Status Program::open(const Source &source, const StepParams *first, Scratch &scr
 
 Status Program::run(const Source &source, const StepParams *params, std::ptrdiff_t params_stride,
                     const Target &target, Scratch &scratch) const {
+  if (source.height < 1 || source.width < 1) return Status::misfit;
   const bool region = !steps_.empty() && cuts(steps_[0]);
-  if (region && steps_[0] != StepKind::crop && !is_inside(params[0], source.height, source.width)) {
+  const int scale = region && encoded_ ? params[0].scale : 1;
+  if (scale != 1 && scale != 2 && scale != 4 && scale != 8) return Status::misfit;
+  const int height = (source.height + scale - 1) / scale;
+  const int width = (source.width + scale - 1) / scale;
+  if (region && steps_[0] != StepKind::crop && !is_inside(params[0], height, width)) {
     return Status::misfit;
   }
   View view;
-  Status status = open(source, region ? params : nullptr, scratch, view);
+  Status status = open(source, region ? params : nullptr, scale, scratch, view);
   if (status != Status::ok) return status;
-  const Window seen = region ? visible(params[0], source.height, source.width) : Window{};
+  const Window seen = region ? visible(params[0], height, width) : Window{};
   if (region && (seen.h < 1 || seen.w < 1)) view.height = view.width = 0;
   bool mirrored = false;
   int turn = 0;

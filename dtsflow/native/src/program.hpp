@@ -18,9 +18,11 @@ enum class StepKind : int {
   mirror = 3,  // left to right where the first parameter is not 0
 };
 
-// One sample's parameters of one step: the window, and the size of what comes out.
+// One sample's parameters of one step: the window, the size of what comes out, and in the
+// first step of a JPEG the one part in `scale` (1, 2, 4, 8) that it is decoded at; the
+// window then lies in the scaled image.
 struct StepParams {
-  std::int32_t y, x, h, w, out_h, out_w;
+  std::int32_t y, x, h, w, out_h, out_w, scale;
 };
 
 struct Source {
@@ -56,7 +58,8 @@ class Program {
   std::int64_t pixel_bytes() const;
 
  private:
-  Status open(const Source &source, const StepParams *first, Scratch &scratch, View &view) const;
+  Status open(const Source &source, const StepParams *first, int scale, Scratch &scratch,
+              View &view) const;
 
   std::vector<StepKind> steps_;
   bool encoded_;
