@@ -1,7 +1,25 @@
-"""dtsflow feeds training: DTS volumes to planned NHWC batches, exactly and fast."""
+"""dtsflow feeds training: DTS volumes to planned NHWC batches, exactly and fast.
 
-from dtsflow import volume
+`dtsflow.open` opens a run, `dtsflow.volume` single samples. Both are imported when
+first used, so that the command line starts at once.
+"""
+
+from typing import TYPE_CHECKING, Any
+
 from dtsflow.about import __version__
-from dtsflow.library import open  # noqa: A004  # dtsflow.open reads as it should
+
+if TYPE_CHECKING:
+    from dtsflow import volume
+    from dtsflow.library import open  # noqa: A004  # dtsflow.open reads as it should
 
 __all__ = ["__version__", "open", "volume"]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module  # noqa: PLC0415  # only here
+
+    if name == "volume":
+        return import_module("dtsflow.volume")
+    if name == "open":
+        return import_module("dtsflow.library").open
+    raise AttributeError(f"module 'dtsflow' has no attribute {name!r}")

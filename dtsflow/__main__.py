@@ -2,7 +2,7 @@
 
 import sys
 
-from dtsflow.cli.main import main
+from dtsflow.cli.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

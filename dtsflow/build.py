@@ -13,6 +13,7 @@ from dtsflow.configurable import nearest, resolve_target
 from dtsflow.errors import ConfigError, DtsflowError
 from dtsflow.pipeline import Pipeline
 
+_PLAIN = (str, int, float, bool, list, tuple, type(None))  # what a person wrote
 MISSING = "???"  # OmegaConf's mark of a value that must be given
 
 
@@ -58,6 +59,7 @@ def _check_keys(node: Mapping[Any, Any], path: str) -> None:
     for key in node:
         if key != "_target_" and key not in names:
             where = f"{path}.{key}" if path else str(key)
+            names += [] if path else ["experiment"]  # a choice of options, at the top only
             raise ConfigError(
                 f"{where}: {target.__name__} has no such key.{nearest(str(key), names)}"
             )
@@ -88,7 +90,8 @@ def _refusals(error: ValidationError, path: str) -> Iterator[str]:
         where, got = _without_branch(where), refusal["input"]
         if where not in told:
             told.add(where)
-            yield f"{where}: {refusal['msg']} (got {got!r})"
+            shown = f" (got {got!r})" if isinstance(got, _PLAIN) else ""
+            yield f"{where}: {refusal['msg']}{shown}"
 
 
 def _without_branch(where: str) -> str:

@@ -17,20 +17,32 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir, version
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from dtsflow.configurable import nearest, plugin_packages
 from dtsflow.errors import ConfigError
 
-CONFIG_NAME = "config"
+CONFIG_NAME = "dtsflow"  # not config: that is what a Hydra app around us calls its own
 EXPERIMENT = "experiment"
 HYDRA_VERSION = "1.3"  # the defaults-list and override behaviour that conf/ is written for
 
 _IN_LIST = re.compile(r"[\w.]+(\.\d+|\[\d+\])[\w.\[\]]*=")  # po.operations.0.size=, or [0]
+# What Hydra, OmegaConf and the YAML reader raise for what a person wrote.
+_REFUSALS = (
+    HydraException,
+    OmegaConfBaseException,
+    YAMLError,
+    OSError,
+    TypeError,
+    ValueError,
+)
+
 _compose_lock = threading.Lock()  # Hydra keeps the current search path in one global
 
 
@@ -83,6 +95,7 @@ def compose(
     Raises:
         ConfigError: An override, option or key does not exist or cannot be read.
     """
+    overrides = [_quoted(override) for override in overrides]
     values = dict(values or {})
     folders = config_folders(config_dir)
     chosen = {key: values.pop(key) for key in [*values] if _is_choice(key, values[key], folders)}
@@ -93,8 +106,30 @@ def compose(
         with _search(folders):
             composed = _composed(overrides, values)
             return replace(composed, values=_with_entries(composed.values, in_lists))
-    except (HydraException, OmegaConfBaseException) as error:
+    except _REFUSALS as error:
         raise ConfigError(_explain(error, overrides, folders)) from error
+
+
+def _quoted(override: str) -> str:
+    """`override`, its value in quotes if Hydra's grammar cannot read it as it stands.
+
+    So paths with spaces, accents, `~` or `=` need no quotes within quotes.
+
+    Raises:
+        ConfigError: It sets something of Hydra's own, which is not used here.
+    """
+    key, equals, value = override.partition("=")
+    if key.lstrip("+~").startswith("hydra"):
+        raise ConfigError(f"{key}: Hydra's own settings have no effect here; leave it out.")
+    if not equals or _IN_LIST.match(override):
+        return override
+    try:
+        OverridesParser.create().parse_override(override)
+    except HydraException:
+        if value[:1] not in "[{'\"":
+            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+            return f"{key}='{escaped}'"
+    return override
 
 
 def _with_entries(values: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
@@ -178,7 +213,8 @@ def _explain(error: Exception, overrides: Sequence[str], folders: Sequence[Path]
     """One line that says what Hydra refused, with the nearest name that exists."""
     text = str(error).strip()
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        group, _, name = str(error.missing_cfg_file).rpartition("/")
+        group, _, name = str(error.missing_cfg_file).partition("/")
+        group, name = (group, name) if name else ("", group)
         options = list(error.options or ())
         return f"{group or 'config'}={name}: there is no such option.{nearest(name, options)}"
     unknown = re.match(r"Could not override '([^']+)'", text)
@@ -196,7 +232,7 @@ def _explain_key(key: str, overrides: Sequence[str], folders: Sequence[Path]) ->
     try:
         with _search(folders):
             known = OmegaConf.create(_composed(choices, {}).values)
-    except (HydraException, OmegaConfBaseException):
+    except _REFUSALS:
         return f"{key}: there is no such key."
     node = OmegaConf.select(known, parent) if parent else known
     names = [str(name) for name in node] if isinstance(node, DictConfig) else []

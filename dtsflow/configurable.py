@@ -21,7 +21,11 @@ from dtsflow.errors import ConfigError
 T = TypeVar("T")
 
 _MARK = "__dtsflow_configurable__"
-_CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+_CONFIG = ConfigDict(
+    extra="forbid",
+    arbitrary_types_allowed=True,
+    coerce_numbers_to_str=True,  # a path or name such as 2024 is a number to YAML
+)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=False, field_specifiers=(Field,))

@@ -1,13 +1,15 @@
 """dtsflow as a library: open a run from overrides, from a dict, or from both."""
 
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
+import numpy as np
 from omegaconf import OmegaConf
 
 from dtsflow.build import build
 from dtsflow.compose import compose
+from dtsflow.errors import ConfigError
 from dtsflow.plan_text import plan_text
 from dtsflow.run import Run
 from dtsflow.telemetry.folder import RunFolder
@@ -28,8 +30,10 @@ def open(*config: str | Mapping[str, Any], config_dir: str | Path | None = None)
     """
     laid_over: dict[str, Any] = {}
     for part in config:
-        if not isinstance(part, str):
-            laid_over = _merge(laid_over, part)
+        if isinstance(part, Mapping):
+            laid_over = _merge(laid_over, _plain(part))
+        elif not isinstance(part, str):
+            raise ConfigError(f"{part!r} is neither an override, as 'seed=3', nor a dict.")
     overrides = [part for part in config if isinstance(part, str)]
     folder = None if config_dir is None else Path(config_dir)
     return start(compose(overrides, values=laid_over, config_dir=folder).values)
@@ -44,13 +48,24 @@ def start(values: Mapping[str, Any], *, command: str = "") -> Run:
     if pipeline.name is None:
         return plan.open()
     folder = RunFolder.make(pipeline.name, rank, command)
-    folder.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(values))))
-    folder.write("plan.txt", plan_text(plan))
     try:
+        folder.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(values))))
+        folder.write("plan.txt", plan_text(plan))
         return plan.open(folder)
     except BaseException:
         folder.close()
         raise
+
+
+def _plain(value: Any) -> Any:
+    """`value` as YAML has it: paths as text, NumPy's numbers as Python's."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from dtsflow.volume.volume_set import VolumeSet
 CHUNK_ROWS = {"blocks": 64, "pixels": 512}
 
 Auto = Literal["auto"]
-Positive = Annotated[int, Field(ge=1)]
+Positive = Annotated[int, Field(ge=1, strict=True)]  # strict: true is not 1
 
 
 @runtime_checkable
@@ -99,8 +99,8 @@ class Pipeline:
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
     epochs: Annotated[int, Field(ge=1, lt=1 << 32)] = 1
     batch_size: Positive = 256
-    workers: Positive | Auto = "auto"
-    lanes: Annotated[int, Field(ge=1, lt=1 << 16)] | Auto = "auto"
+    workers: Annotated[int, Field(ge=1, le=1024, strict=True)] | Auto = "auto"
+    lanes: Annotated[int, Field(ge=1, lt=1 << 16, strict=True)] | Auto = "auto"
     tail: Tail = Tail.PAD
     max_steps: Positive | None = None
 

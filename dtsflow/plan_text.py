@@ -3,6 +3,7 @@
 from dtsflow.memory.drawing import human_bytes
 from dtsflow.plan import Plan
 from dtsflow.po.fused import divide
+from dtsflow.reader.order import divisors
 
 
 def plan_text(plan: Plan) -> str:
@@ -31,7 +32,7 @@ def _data(plan: Plan) -> list[str]:
 
 def _order(plan: Plan) -> list[str]:
     order, pipeline = plan.order, plan.pipeline
-    sizes = [w for w in range(1, order.lanes + 1) if order.lanes % w == 0]
+    sizes = divisors(order.lanes)
     lines = [
         f"{pipeline.epochs:,} epochs of {order.steps:,} steps of {order.batch_size:,} rows, "
         f"tail {order.tail.value}, seed {order.seed}",

@@ -1,5 +1,7 @@
 """What a run holds: memory, threads and open files."""
 
+import os
+import threading
 from functools import partial
 
 from dtsflow.arena.host import HostArena
@@ -36,11 +38,17 @@ class Resources:
         self._poison = pipeline.station.poison
         self._turns: Turns | None = None
         self._closed = False
+        self._process = os.getpid()
 
     def begin(self, plan: Plan, epoch: int, turns: Turns) -> None:
         """Let the workers fill the batches of a new pass; an earlier pass ends."""
         if self._closed:
             raise ClosedError("The run is closed: open the plan again to read more batches.")
+        if os.getpid() != self._process:
+            raise ClosedError(
+                f"The run was opened in process {self._process}, and a fork has none of its "
+                f"threads: open the plan in process {os.getpid()} itself."
+            )
         if self._turns is not None:
             self._turns.close()
         self._turns = turns
@@ -74,10 +82,16 @@ class Resources:
     def close(self) -> None:
         """End all threads and the log; closing again does nothing."""
         self._closed = True
+        if os.getpid() != self._process:
+            return  # the threads are the parent's, and so are the locks they may hold
         if self._turns is not None:
             self._turns.close()
-        self.store.close()
-        self.workers.close()
+        # Collected inside one of its threads, which may hold a lock others want, it
+        # must not wait for them; they end by themselves.
+        own = {*self.store.threads, *self.workers.threads}
+        wait = threading.current_thread() not in own
+        self.store.close(wait=wait)
+        self.workers.close(wait=wait)
         if self.folder is not None:
             self.folder.close()
 

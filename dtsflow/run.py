@@ -1,6 +1,7 @@
 """The run: the only phase that holds files, memory and threads."""
 
 import logging
+import operator
 import time
 import weakref
 from collections.abc import Iterator
@@ -54,6 +55,7 @@ class Run:
             raise ClosedError("The run is closed: open the plan again to read more batches.")
         if phase != PHASE:
             raise PlanError(f"There is no phase {phase!r}; this run has {PHASE!r} only.")
+        epoch, start_step = _whole("epoch", epoch), _whole("start_step", start_step)
         if not 0 <= epoch < 1 << 32:
             raise PlanError(f"epoch={epoch} is out of range: epochs are 0 to 2**32 - 1.")
         if not 0 <= start_step <= steps:
@@ -91,6 +93,13 @@ class Run:
         self.close()
 
 
+def _whole(name: str, value: int) -> int:
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise PlanError(f"{name}={value!r} is no whole number.") from error
+
+
 class Pass:
     """The batches of one epoch; `len` is right before the first one is made."""
 
@@ -105,6 +114,8 @@ class Pass:
     def __iter__(self) -> Iterator[Batch]:
         run, resources = self._run, self._resources
         plan = run.plan
+        if not self._steps:
+            return
         turns = Turns(self._steps, chunks=plan.chunks)
         delivered = 0
         asked = time.perf_counter()
@@ -118,7 +129,9 @@ class Pass:
                 yield batch
                 asked = time.perf_counter()
                 resources.release(turns, step)
-        except Exception:
+        except (ClosedError, GeneratorExit):
+            raise  # a pass may be left early
+        except BaseException:
             run.fail()
             raise
         finally:

@@ -105,7 +105,7 @@ def test_a_misspelt_class_gets_the_nearest_one() -> None:
 
 
 def test_a_class_of_another_stage_is_refused() -> None:
-    assert "an instance of Resident (got Host())" in refusal(
+    assert "an instance of Resident" in refusal(
         "reader._target_=dtsflow.arena.Host",
         "~reader.shuffle",
         "~reader.window_bytes",

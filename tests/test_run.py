@@ -5,6 +5,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,11 @@ import numpy as np
 import pytest
 
 import dtsflow
+from dtsflow.build import build
+from dtsflow.compose import compose
 from dtsflow.consumer.consumer import Setting
 from dtsflow.consumer.digest import Digest
+from dtsflow.decode.pillow import PillowDecoder
 from dtsflow.errors import (
     BlockError,
     ClosedError,
@@ -22,8 +27,12 @@ from dtsflow.errors import (
     PlanError,
     StallError,
 )
+from dtsflow.pipeline import Pipeline
+from dtsflow.ranks.rank import Rank
+from dtsflow.reader.order import Shuffle, Tail
 from dtsflow.run import Run
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
+from dtsflow.volume.dts import Dts
 from dtsflow.volume.exact_read import read_into
 from dtsflow.volume.format import Kind
 
@@ -144,6 +153,74 @@ def test_every_sample_arrives_with_the_right_mask(
             assert len(delivered) == -(-samples // batch_size) * batch_size
 
 
+Stored = tuple[Path, list[tuple[bytes, int]]]  # a volume and its samples
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Stored]:
+    """Volumes of blocks with so many samples, a third of them in the first block."""
+    folder = tmp_path_factory.mktemp("grid")
+
+    @cache
+    def make(samples: int) -> Stored:
+        images = [(jpeg(8, 8, seed=i), i % 5) for i in range(samples)]
+        first = samples // 3
+        path = folder / f"x{samples}.dts"
+        return write_block_volume(path, [images[:first], [], images[first:]]), images
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def whole_images() -> Pipeline:
+    """Delivers images of 8 x 8 pixels as they are."""
+    operations = [{"_target_": "dtsflow.po.CenterCrop", "size": 8}]
+    values = {"volume": {"path": "none"}, "po": {"operations": operations}, "workers": 2}
+    return build(compose(values={**values, "station": {"poison": True}}).values)
+
+
+@pytest.mark.parametrize("shuffle", Shuffle)
+@pytest.mark.parametrize("tail", Tail)
+@pytest.mark.parametrize("batch_size", [6, 3, 16, 4])
+@pytest.mark.parametrize("samples", [26, 10, 34, 7, 3, 1])
+def test_every_image_of_a_block_volume_arrives_with_the_right_mask(
+    stored: Callable[[int], Stored],
+    whole_images: Pipeline,
+    samples: int,
+    batch_size: int,
+    tail: Tail,
+    shuffle: Shuffle,
+) -> None:
+    path, images = stored(samples)
+    reader = replace(whole_images.reader, shuffle=shuffle)
+    pipeline = replace(whole_images, volume=Dts(str(path)), reader=reader)
+    pipeline = replace(pipeline, batch_size=batch_size, tail=tail)
+    if tail is Tail.DROP and samples < batch_size:
+        with pytest.raises(PlanError, match=f"{samples} samples are fewer than"):
+            pipeline.plan(Rank(0, 1))
+        return
+    decode = PillowDecoder("ignore").decode
+    delivered: list[int] = []
+    rows = 0
+    with pipeline.plan(Rank(0, 1)).open() as run:
+        for batch in run.epoch(0):
+            assert batch.labels[~batch.valid].tolist() == [-1] * int((~batch.valid).sum())
+            assert batch.sample_ids[~batch.valid].tolist() == [-1] * int((~batch.valid).sum())
+            assert not batch.padded[~batch.valid].any()
+            for row in np.flatnonzero(batch.valid):
+                data, label = images[batch.sample_ids[row]]
+                assert np.array_equal(batch.images[row], decode(data))
+                assert batch.labels[row] == label
+            delivered += batch.sample_ids[batch.valid].tolist()
+            rows += len(batch)
+    if tail is Tail.DROP:
+        assert len(set(delivered)) == len(delivered) == rows == samples // batch_size * batch_size
+        return
+    assert rows == -(-samples // batch_size) * batch_size
+    assert set(delivered) == set(range(samples))
+    assert len(delivered) == (samples if tail is Tail.PAD else rows)
+
+
 def test_addresses_never_move_and_zones_alternate(volume: Path) -> None:
     with open_run(volume) as run:
         seen: dict[int, set[int]] = {0: set(), 1: set()}
@@ -223,8 +300,11 @@ def test_a_pass_that_is_left_early_ends_cleanly(volume: Path, how: str) -> None:
             next(first)
     elif how == "forget":
         collected = weakref.ref(run)
-        next(iter(run.epoch(0)))
-        del run
+        suspended = iter(run.epoch(0))
+        next(suspended)
+        cycle: list[object] = [suspended]
+        cycle.append(cycle)
+        del run, suspended, cycle
         gc.collect()
         assert collected() is None
         assert not threads()
@@ -322,7 +402,7 @@ def test_the_counters_count(volume: Path) -> None:
     assert report["images"] == 52
     assert report["steps"] == 10
     assert report["images_per_s"] > 0
-    assert report["stages"]["decode"] > 0
+    assert sum(report["stages"][stage] for stage in ("decode", "po", "native")) > 0
     assert report["plan_bytes"] == run.plan.total_bytes > 3 << 24
 
 

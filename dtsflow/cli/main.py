@@ -1,11 +1,13 @@
 """The command `dtsflow`: which command, and how errors end."""
 
+import io
 import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
 
 from dtsflow.cli import doctor, inspect, overview, pack, plan, run, synth
+from dtsflow.cli.entry import INTERRUPTED
 from dtsflow.errors import ConfigError, DtsflowError, PlanError
 
 Command = Callable[[list[str]], int]
@@ -20,7 +22,6 @@ COMMANDS: dict[str, tuple[Command, str]] = {
 }
 
 WRONG_USE = 2  # as argparse ends
-INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,18 +32,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     _log_to_console()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal may not know all characters
     try:
         return _dispatch(words)
     except DtsflowError as error:
         print(f"dtsflow: {error}", file=sys.stderr)
         return WRONG_USE if isinstance(error, ConfigError | PlanError) else 1
+    except (OSError, MemoryError) as error:
+        if isinstance(error, BrokenPipeError):
+            # The reader of our output has gone, as `| head` does; exit would complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        print(f"dtsflow: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("dtsflow: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone, as `| head` does; exit would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def _log_to_console() -> None:

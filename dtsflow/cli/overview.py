@@ -45,6 +45,6 @@ def _options(folders: list[Path], group: str) -> dict[str, str]:
 
 
 def _first_comment(file: Path) -> str:
-    lines = file.read_text(encoding="utf-8").splitlines()
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     comments = (line[1:].strip() for line in lines if line.startswith("#"))
     return next((line for line in comments if not line.startswith("@package")), "")

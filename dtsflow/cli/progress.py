@@ -18,7 +18,7 @@ class Progress:
         self._title, self._total = title, total
         self._done = self._images = 0
         self._began = self._shown = time.perf_counter()
-        self._terminal = sys.stdout.isatty()
+        self._terminal = sys.stdout is not None and sys.stdout.isatty()
 
     def show(self, done: int, images: int, total: int | None = None) -> None:
         """Say that `done` of the total are done, which brought `images` more images."""

@@ -12,6 +12,7 @@ The definition, step by step, is in docs/design.md section 4:
 6. rank r of W owns the rows of V/W lanes.
 """
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -44,6 +45,12 @@ class Tail(Enum):
     PAD = "pad"
     DROP = "drop"
     WRAP = "wrap"
+
+
+def divisors(number: int) -> list[int]:
+    """All divisors of `number`, ascending."""
+    low = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    return low + [number // d for d in reversed(low) if d * d != number]
 
 
 def auto_lanes(batch_size: int) -> int:
@@ -82,10 +89,10 @@ class Order:
 
     def __post_init__(self) -> None:
         if self.batch_size % self.lanes:
-            valid = [v for v in range(1, self.batch_size + 1) if self.batch_size % v == 0]
+            valid = [v for v in divisors(self.batch_size) if v < 1 << 16]
             raise PlanError(
                 f"lanes={self.lanes} does not divide batch_size={self.batch_size}. "
-                f"Lanes that do: {', '.join(map(str, valid))}."
+                f"Lanes that do: {', '.join(map(str, valid[:20]))}."
             )
         if self.samples == 0:
             raise PlanError("The data set holds no samples, so there is no batch to make.")
@@ -123,7 +130,7 @@ class Order:
                 do, and a number of lanes that `size` does divide.
         """
         if self.lanes % size:
-            allowed = [w for w in range(1, self.lanes + 1) if self.lanes % w == 0]
+            allowed = divisors(self.lanes)
             raise PlanError(
                 f"{size} ranks cannot share {self.lanes} lanes evenly. With lanes={self.lanes} "
                 f"these numbers of ranks can: {', '.join(map(str, allowed))}."
@@ -149,7 +156,7 @@ class Order:
 
 def _lanes_for(size: int, batch_size: int) -> str:
     """The number of lanes to ask for so that `size` ranks can run, or why none can."""
-    fitting = [v for v in range(size, batch_size + 1, size) if batch_size % v == 0]
+    fitting = [v for v in divisors(batch_size) if v % size == 0]
     if not fitting:
         return f" batch_size={batch_size} is no multiple of {size}: choose one that is."
     near = [v for v in fitting if v >= MAX_AUTO_LANES] or fitting

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,17 +76,25 @@ class ResidentStore:
         rest = np.setdiff1d(np.flatnonzero(volumes.counts), delivery)
         blocks = [int(block) for block in (*delivery, *rest)]
         self._shared.waiting = iter(blocks)
-        self._threads = [
-            threading.Thread(
-                target=_read_blocks,
-                args=(self._shared,),
-                name=f"dtsflow-io-{number}",
-                daemon=True,  # interpreter exit must not wait for the disk
-            )
-            for number in range(min(io_threads, len(blocks)))
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        try:
+            for number in range(min(io_threads, len(blocks))):
+                thread = threading.Thread(
+                    target=_read_blocks,
+                    args=(self._shared,),
+                    name=f"dtsflow-io-{number}",
+                    daemon=True,  # interpreter exit must not wait for the disk
+                )
+                thread.start()
+                self._threads.append(thread)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def threads(self) -> Sequence[threading.Thread]:
+        """The IO threads."""
+        return self._threads
 
     def gather(self, rows: Rows) -> Samples:
         """The stored samples of `rows`, all valid; waits until their blocks are there.
@@ -109,15 +117,15 @@ class ResidentStore:
         """How far reading has come, for the message of a stalled run."""
         return f"{self._shared.missing} of {self._shared.total} blocks are not read yet"
 
-    def close(self) -> None:
-        """Stop reading and wake every waiter; returns when the IO threads are gone."""
+    def close(self, *, wait: bool = True) -> None:
+        """Stop reading, wake every waiter, and wait until the IO threads are gone."""
         self._shared.close()
+        if not wait:
+            return
         end = time.monotonic() + LET_GO_S
         for thread in self._threads:
-            if thread is not threading.current_thread():  # collected inside an IO thread
-                thread.join(max(0.0, end - time.monotonic()))
-        stuck = sum(thread.is_alive() for thread in self._threads)
-        if stuck:
+            thread.join(max(0.0, end - time.monotonic()))
+        if stuck := sum(thread.is_alive() for thread in self._threads):
             log.warning("%d IO threads are still waiting for the disk; left behind", stuck)
 
 
@@ -169,6 +177,7 @@ class _Shared:
         memory = self.memory[start : start + span.nbytes]
         if not read_into(descriptor, memory, span.offset, span.path, stop=lambda: self.closed):
             return
+        self.volumes.check_content(memory)
         index = self.volumes.index(block, memory)
         first = int(self.volumes.first_ids[block])
         entries = slice(first, first + len(index.offsets))

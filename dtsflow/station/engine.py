@@ -1,12 +1,13 @@
 """What turns stored samples into rows: decode, preprocess, write."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from dtsflow.decode.policy import MAX_PIXELS
 from dtsflow.errors import DecodeError
 from dtsflow.reader.samples import Samples
 from dtsflow.station.zone import Zone
@@ -59,10 +60,27 @@ class Engine(Protocol):
         """
 
 
+def check_sizes(samples: Samples, sizes: Sequence[Places], where: Where) -> None:
+    """Refuse a sample that becomes absurdly big on its way, as a thin one may.
+
+    Raises:
+        DecodeError: It would have more than `MAX_PIXELS` before some operation.
+    """
+    for size in sizes:
+        too_big = np.flatnonzero(size[:, 0] * size[:, 1] > MAX_PIXELS)
+        for number in too_big:
+            height, width = size[number].tolist()
+            reason = DecodeError(
+                f"an operation would make it {height} x {width} pixels, and at most {MAX_PIXELS} "
+                "are allowed"
+            )
+            raise located(reason, samples, int(number), where)
+
+
 def located(error: DecodeError, samples: Samples, number: int, where: Where) -> DecodeError:
     """Say of a refused sample where it lies."""
     sample_id = int(samples.ids[number])
     return DecodeError(
         f"{where(sample_id)} (label {samples.labels[number]}, sample_id {sample_id}) cannot be "
-        f"decoded: {error}"
+        f"decoded: {error}. Replace or remove the image at its source, and pack again."
     )

@@ -14,7 +14,7 @@ from dtsflow.po.program import Program
 from dtsflow.po.shrink import choose_scales, shrink
 from dtsflow.reader.samples import Samples
 from dtsflow.spec import ImageSpec
-from dtsflow.station.engine import Address, Places, StageTimes, Where, located
+from dtsflow.station.engine import Address, Places, StageTimes, Where, check_sizes, located
 from dtsflow.station.zone import Zone
 
 Numbers = npt.NDArray[np.int32]
@@ -74,6 +74,7 @@ class NativeEngine:
             phase=address.phase,
             sizes=shapes.astype(np.int64),
         )
+        check_sizes(samples, sizes, self._where)
         scales = np.ones(len(samples), np.int64)
         if self._shrinks:
             is_jpeg = np.ones(len(samples), bool)

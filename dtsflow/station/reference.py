@@ -9,7 +9,7 @@ from dtsflow.errors import DecodeError
 from dtsflow.po.program import Program
 from dtsflow.po.shrink import choose_scales, shrink
 from dtsflow.reader.samples import Samples
-from dtsflow.station.engine import Address, Places, StageTimes, Where, located
+from dtsflow.station.engine import Address, Places, StageTimes, Where, check_sizes, located
 from dtsflow.station.zone import Zone
 
 
@@ -41,6 +41,7 @@ class ReferenceEngine:
             phase=address.phase,
             sizes=sizes,
         )
+        check_sizes(samples, traced, self._where)
         scales = np.ones(len(samples), np.int64)
         if self._shrinks:
             jpegs = [self._decoder.scales(samples.data(i)) for i in range(len(samples))]

@@ -1,7 +1,7 @@
 """The worker threads of a run: started once, given one pass after another."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from dtsflow.errors import ClosedError, StallError
@@ -54,26 +54,30 @@ class Workers:
             ClosedError: The workers were ended.
         """
         with self._shared.changed:
-            if self._shared.closed:
-                raise ClosedError("The run is closed: open the plan again to read more batches.")
-            if not self._shared.changed.wait_for(self._shared.is_idle, timeout_s):
+            if not self._shared.changed.wait_for(self._shared.can_begin, timeout_s):
                 raise StallError(
                     f"The workers stalled: {self._shared.count - self._shared.idle} of "
                     f"{self._shared.count} are still in the pass before after {timeout_s:g} s."
                 )
+            if self._shared.closed:
+                raise ClosedError("The run is closed: open the plan again to read more batches.")
             self._shared.idle = 0
             self._shared.begun += 1
             self._shared.current = (turns, fill_of)
             self._shared.changed.notify_all()
 
-    def close(self) -> None:
-        """End the threads; the current pass must be closed."""
+    @property
+    def threads(self) -> Sequence[threading.Thread]:
+        """The threads."""
+        return self._threads
+
+    def close(self, *, wait: bool = True) -> None:
+        """Let the threads end, and wait until they have; close the pass before."""
         with self._shared.changed:
             self._shared.closed = True
             self._shared.changed.notify_all()
-        for thread in self._threads:
-            if thread is not threading.current_thread():  # collected inside a worker
-                thread.join()
+        for thread in self._threads if wait else ():
+            thread.join()
 
 
 class _Shared:
@@ -101,6 +105,9 @@ class _Shared:
 
     def is_idle(self) -> bool:
         return self.idle == self.count
+
+    def can_begin(self) -> bool:
+        return self.closed or self.is_idle()
 
 
 def _work(shared: _Shared, number: int) -> None:

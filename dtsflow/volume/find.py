@@ -19,7 +19,9 @@ def find(path: str | Path) -> list[Path]:
     if place.is_dir():
         found = [entry for entry in place.iterdir() if _is_volume(entry)]
         looked_for = f"*{SUFFIX} in the folder {place}"
-    elif place.exists():
+    elif _exists(place):
+        if not place.is_file():
+            raise SetError(f"{place} is no regular file. Name a volume, a folder or a pattern.")
         return [place]
     else:
         found = [Path(name) for name in glob.glob(str(place), recursive=True)]  # noqa: PTH207  # Path.glob takes no absolute pattern
@@ -31,6 +33,13 @@ def find(path: str | Path) -> list[Path]:
             "Check the path, or pack one with `dtsflow pack`."
         )
     return sorted(found)
+
+
+def _exists(place: Path) -> bool:
+    try:
+        return place.exists()
+    except OSError as error:  # a name longer than the system allows
+        raise SetError(f"{str(place)[:80]}… cannot be looked up: {error.strerror}.") from error
 
 
 def _is_volume(entry: Path) -> bool:

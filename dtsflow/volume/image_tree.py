@@ -7,12 +7,11 @@ from pathlib import Path
 from dtsflow.errors import PackError
 
 NO_CLASS = -1
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp"})
 
 
 @dataclass(frozen=True, slots=True)
 class SourceImage:
-    """One image file; `name` is its path below the source folder, with slashes.
+    """One file that may be an image; `name` is its path below the source folder.
 
     An image right in the source folder has the label `NO_CLASS`.
     """
@@ -38,12 +37,13 @@ class _Folder:
 
 
 def read_tree(source: Path) -> ImageTree:
-    """List the images below `source`.
+    """List the files below `source`.
 
-    A class is a folder below `source`, at any depth, that holds images or holds no
+    A class is a folder below `source`, at any depth, that holds files or holds no
     folder, so that a class with no image yet keeps its label. Its name is its path
-    below `source`, its label the rank of that name. Links are followed; hidden files
-    and folders are not looked at.
+    below `source`, its label the rank of that name. Every file is listed, whatever it
+    is called: only its content tells whether it is an image. Links are followed; hidden
+    files and folders are not looked at.
 
     Raises:
         PackError: `source` is no folder, cannot be read, or links back into itself.
@@ -73,7 +73,7 @@ def _walk(folder: Path, above: tuple[Path, ...]) -> Iterator[_Folder]:
     except OSError as error:
         raise PackError(f"{folder} cannot be listed: {error.strerror}.") from error
     inner = {entry for entry in entries if entry.is_dir()}
-    images = [e for e in entries if e.suffix.lower() in SUFFIXES and e not in inner]
+    images = [entry for entry in entries if entry not in inner]
     yield _Folder(folder, tuple(images), is_class=bool(images or not inner))
     for entry in inner:
         yield from _walk(entry, (*above, real))

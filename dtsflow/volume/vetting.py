@@ -15,6 +15,7 @@ from dtsflow.volume.image_tree import NO_CLASS, SourceImage
 
 # Only what is sniffed and decoded in this process; Pillow hands EPS to another program.
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+END_OF_IMAGE = b"\xff\xd9"  # without it no run would decode the JPEG
 _THREADS = 8  # opening files waits for the disk
 
 
@@ -85,4 +86,7 @@ def _measure(capacity: int, image: SourceImage) -> Accepted | Reject:
         return Reject(image.name, f"{size} bytes, a block takes {capacity}")
     with Image.open(image.path, formats=FORMATS) as opened:
         width, height = opened.size
+        is_jpeg = opened.format == "JPEG"
+    if is_jpeg and END_OF_IMAGE not in image.path.read_bytes():
+        return Reject(image.name, "a JPEG without an end-of-image marker: it was cut short")
     return Accepted(image, size, width * height)

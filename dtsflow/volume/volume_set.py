@@ -1,6 +1,7 @@
 """A data set of one or more volumes: which sample lies where."""
 
 import hashlib
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -158,6 +159,24 @@ class VolumeSet:
             state.update(file.header.to_bytes())
             state.update(np.ascontiguousarray(file.counts, "<i8").tobytes())
         return state.hexdigest()
+
+    def check_content(self, memory: npt.NDArray[np.uint8]) -> None:
+        """Check the whole bytes of a block against a checksum, where one covers it.
+
+        The header of an MNIST or CIFAR file has one for just these bytes; that of a
+        block volume covers all blocks together, which are not checked by it here.
+
+        Raises:
+            BlockError: They differ.
+        """
+        if self.layout == "blocks":
+            return
+        found, wanted = zlib.crc32(memory.data), self.files[0].header.crc_code
+        if found != wanted:
+            raise BlockError(
+                f"{self.files[0].path} is damaged: its labels and pixels have the CRC-32 "
+                f"{found:#010x}, and its header says {wanted:#010x}. Copy or export it again."
+            )
 
     def block_of(self, sample_id: int) -> tuple[int, int]:
         """The block that holds a sample, and the sample's index in it.

@@ -1,5 +1,3 @@
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -243,8 +241,3 @@ def test_steps_far_into_an_epoch_cost_no_more_than_the_first() -> None:
     late = epoch.rows(order.steps - 1, 1, range(16))
     assert late.valid.all()
     assert all(len(lane._cuts) <= 200 for lane in epoch._lanes.values())
-
-
-def test_starts_are_ascending() -> None:
-    starts = order_of([3, 0, 4, 1], 2).epoch(0)._starts
-    assert all(a < b for a, b in pairwise(starts.tolist()))

@@ -11,7 +11,10 @@ from dtsflow.station.turns import ZONES, Turns
 
 
 class Station(RuleBasedStateMachine):
-    """Workers claim and finish in any interleaving; a consumer waits and drains."""
+    """Workers claim, finish and fail in any interleaving; a consumer waits and drains.
+
+    At any moment the pass may be closed, as a break or another pass does.
+    """
 
     @initialize(start=st.integers(0, 5), steps=st.integers(1, 6), chunks=st.integers(1, 4))
     def begin(self, start: int, steps: int, chunks: int) -> None:
@@ -21,10 +24,15 @@ class Station(RuleBasedStateMachine):
         self.claimed: list[tuple[int, int]] = []
         self.finished = dict.fromkeys(self.steps, 0)
         self.drained = 0
+        self.failures: dict[int, list[ValueError]] = {}
+        self.closed = False
+
+    def ended(self) -> bool:
+        return self.closed or bool(self.failures)
 
     def claimable(self) -> bool:
         reach = min(len(self.steps), self.drained + ZONES) * self.chunks
-        return len(self.claimed) < reach
+        return not self.ended() and len(self.claimed) < reach
 
     @precondition(lambda self: self.claimable())
     @rule()
@@ -41,8 +49,45 @@ class Station(RuleBasedStateMachine):
         self.turns.finish(step)
         self.finished[step] += 1
 
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def fail(self, data: st.DataObject) -> None:
+        step, _ = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
+        error = ValueError(f"in batch {step}")
+        self.turns.fail(step, error)
+        self.failures.setdefault(step, []).append(error)
+
+    @rule()
+    def close(self) -> None:
+        self.turns.close()
+        self.closed = True
+
+    @precondition(lambda self: self.ended())
+    @rule()
+    def claim_after_the_end(self) -> None:
+        assert self.turns.claim() is None
+
+    @precondition(lambda self: self.closed)
+    @rule()
+    def wait_after_close(self) -> None:
+        with pytest.raises(ClosedError):
+            self.turns.wait(0.0)
+
+    def failed(self) -> bool:
+        """Whether the next batch to hand out is the earliest that failed."""
+        if self.closed or not self.failures:
+            return False
+        return self.steps[self.drained] == min(self.failures)
+
+    @precondition(lambda self: self.failed())
+    @rule()
+    def wait_for_what_failed(self) -> None:
+        with pytest.raises(ValueError, match=f"in batch {min(self.failures)}$") as caught:
+            self.turns.wait(0.0)
+        assert caught.value is self.failures[min(self.failures)][0]
+
     def full(self) -> bool:
-        return (
+        return not self.closed and (
             self.drained < len(self.steps)
             and self.finished[self.steps[self.drained]] == self.chunks
         )
@@ -54,7 +99,11 @@ class Station(RuleBasedStateMachine):
         self.turns.drain()
         self.drained += 1
 
-    @precondition(lambda self: self.drained < len(self.steps) and not self.full())
+    def unfilled(self) -> bool:
+        left = self.drained < len(self.steps)
+        return left and not (self.closed or self.full() or self.failed())
+
+    @precondition(lambda self: self.unfilled())
     @rule()
     def wait_in_vain(self) -> None:
         with pytest.raises(StallError):

@@ -1,11 +1,18 @@
+import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import Any
 
 import pytest
 
-from dtsflow.errors import StallError
+from dtsflow.errors import ClosedError, StallError
 from dtsflow.station.turns import Turns
-from dtsflow.station.workers import Workers
+from dtsflow.station.workers import Fill, Workers
+
+TraceFunction = Callable[[FrameType, str, Any], Any]
 
 
 def drain_all(turns: Turns, steps: range) -> None:
@@ -85,3 +92,100 @@ def test_threads_are_gone_after_close() -> None:
     assert threading.active_count() == before + 5
     workers.close()
     assert threading.active_count() == before
+
+
+def test_an_exception_while_a_filler_is_made_reaches_the_consumer() -> None:
+    def make(number: int) -> Fill:
+        raise ZeroDivisionError(f"no filler for worker {number}")
+
+    workers = Workers(3)
+    turns = Turns(range(7, 9), chunks=1)
+    workers.begin(turns, make)
+    with pytest.raises(ZeroDivisionError, match="no filler for worker") as caught:
+        turns.wait(10)
+    assert any(entry.name == "make" for entry in caught.traceback)
+    turns.close()
+    after = Turns(range(1), chunks=1)
+    workers.begin(after, lambda _number: lambda _step, _chunk: None)
+    assert after.wait(10) == 0
+    after.close()
+    workers.close()
+
+
+@pytest.mark.parametrize("failing", [1, 3, 5])
+def test_a_thread_that_does_not_start_leaves_none_behind(
+    failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, started = threading.active_count(), []
+    start = threading.Thread.start
+
+    def start_or_fail(thread: threading.Thread) -> None:
+        started.append(thread)
+        if len(started) == failing:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_or_fail)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        Workers(5)
+    assert len(started) == failing
+    assert threading.active_count() == before
+
+
+BEGIN = Workers.begin.__code__
+
+
+@pytest.mark.parametrize("line", sorted({line for *_, line in BEGIN.co_lines() if line}))
+def test_an_interrupt_anywhere_in_begin_leaves_workers_that_end(line: int) -> None:
+    workers = Workers(2)
+    turns = Turns(range(1), chunks=1)
+
+    def interrupt(frame: FrameType, event: str, _argument: object) -> TraceFunction | None:
+        if frame.f_code is not BEGIN:
+            return None
+        if event == "line" and frame.f_lineno == line:
+            raise KeyboardInterrupt
+        return interrupt
+
+    before = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        with suppress(KeyboardInterrupt):
+            workers.begin(turns, lambda _number: lambda _step, _chunk: None)
+    finally:
+        sys.settrace(before)
+    turns.close()
+    closing = threading.Thread(target=workers.close)
+    closing.start()
+    closing.join(5)
+    assert not closing.is_alive()
+    assert not any(thread.is_alive() for thread in workers._threads)
+
+
+def test_closing_while_a_pass_waits_to_begin_ends_both() -> None:
+    entered, gate = threading.Event(), threading.Event()
+    workers = Workers(2)
+    first, second = Turns(range(1), chunks=1), Turns(range(1), chunks=1)
+
+    def stuck(step: int, chunk: int) -> None:  # noqa: ARG001  # the signature of a filler
+        entered.set()
+        gate.wait(20)
+
+    def begin() -> None:
+        with suppress(ClosedError):
+            workers.begin(second, lambda _number: lambda _step, _chunk: None, timeout_s=20)
+
+    workers.begin(first, lambda _number: stuck)
+    assert entered.wait(10)
+    first.close()
+    both = [threading.Thread(target=begin), threading.Thread(target=workers.close)]
+    for thread in both:
+        thread.start()
+    second.close()
+    gate.set()
+    for thread in both:
+        thread.join(5)
+        assert not thread.is_alive()
+    assert not any(thread.is_alive() for thread in workers._threads)
+    with pytest.raises(ClosedError, match="open the plan again"):
+        workers.begin(Turns(range(1), chunks=1), lambda _number: lambda _step, _chunk: None)

@@ -26,10 +26,10 @@ def test_labels_are_the_ranks_of_the_class_paths(tmp_path: Path) -> None:
     ]
 
 
-def test_other_and_hidden_files_are_not_images(tmp_path: Path) -> None:
+def test_every_file_but_a_hidden_one_is_listed_whatever_it_is_called(tmp_path: Path) -> None:
     touch(tmp_path, "a/1.jpg", "a/.2.jpg", "a/3.txt", "a/jpg", ".cache/4.jpg")
     tree = read_tree(tmp_path)
-    assert [image.name for image in tree.images] == ["a/1.jpg"]
+    assert [image.name for image in tree.images] == ["a/1.jpg", "a/3.txt", "a/jpg"]
     assert tree.classes == ("a",)
 
 

@@ -86,7 +86,7 @@ def test_images_that_cannot_be_packed_are_listed_and_counted(source: Path, tmp_p
 
 def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "notes.txt").touch()
+    (tmp_path / "a" / ".hidden").touch()
     with pytest.raises(PackError, match="holds no images"):
         pack_folder(tmp_path, tmp_path, split="train")
 

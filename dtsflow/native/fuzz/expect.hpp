@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 // Pixels of the largest image that is decoded here, so that one input takes no second.
-inline constexpr std::int64_t kMostPixels = 1 << 18;
+inline constexpr std::int64_t kMostPixels = 1 << 17;
 
 inline void expect(bool holds, const char *claim) {
   if (holds) return;

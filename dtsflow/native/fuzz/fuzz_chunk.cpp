@@ -26,7 +26,7 @@ using Bytes = std::vector<std::uint8_t>;
 constexpr int kSteps = 4;
 constexpr std::ptrdiff_t kSamples = 2;  // of a chunk whose second one is run
 // No image between steps may take more, but for sizes that no machine has memory for.
-constexpr double kMostBytes = 1 << 20, kAbsurd = 0x1p41;
+constexpr double kMostBytes = 1 << 18, kAbsurd = 0x1p41;
 constexpr std::uint8_t kUntouched = 0xA5;
 
 struct Image {

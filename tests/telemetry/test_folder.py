@@ -1,0 +1,90 @@
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dtsflow.errors import ConfigError
+from dtsflow.ranks.rank import Rank
+from dtsflow.telemetry.folder import RunFolder
+
+pytestmark = pytest.mark.usefixtures("workdir")
+LOGGER = logging.getLogger("dtsflow")
+
+
+@contextmanager
+def made(name: str, rank: int = 0) -> Iterator[RunFolder]:
+    folder = RunFolder.make(name, Rank(rank, 2), "dtsflow x")
+    try:
+        yield folder
+    finally:
+        folder.close()
+
+
+def test_a_folder_keeps_what_is_logged_while_it_is_open_rank_in_each_line() -> None:
+    with made("a", rank=1) as folder:
+        logging.getLogger("dtsflow.deep.inside").info("it %s", "happened")
+        logging.getLogger("elsewhere").warning("no business of ours")
+        logging.getLogger("dtsflow").debug("a detail")
+    LOGGER.info("afterwards")
+    lines = (folder.path / "rank1.log").read_text().splitlines()
+    assert len(lines) == 1
+    assert lines[0].endswith("rank 1 INFO dtsflow.deep.inside: it happened")
+    assert folder.log_file not in LOGGER.handlers
+
+
+def test_only_a_finished_run_is_kept_under_the_next_free_number() -> None:
+    for text in ("first", "failed", "third", "fourth"):
+        with made("a/b") as folder:
+            folder.write("config.yaml", text)
+            if text != "failed":
+                folder.write_report({"images": 1})
+    kept = {path.name: (path / "config.yaml").read_text() for path in Path("runs/a").iterdir()}
+    assert kept == {"b.1": "first", "b.2": "third", "b": "fourth"}
+
+
+def test_a_report_is_json_and_no_draft_stays() -> None:
+    with made("a") as folder:
+        folder.write_report({"images": 3, "stages": {"read": 0.5}})
+        names = sorted(path.name for path in folder.path.iterdir())
+    assert json.loads((folder.path / "report.json").read_text())["stages"] == {"read": 0.5}
+    assert names == ["rank0.log", "report.json"]
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    with made("a") as folder:
+        folder.write("plan.txt", "before")
+
+        def full(self: Path, *_: object, **__: object) -> int:
+            self.write_bytes(b"aft")
+            raise OSError("no space")
+
+        monkeypatch.setattr(Path, "write_text", full)
+        with pytest.raises(OSError, match="no space"):
+            folder.write("plan.txt", "after")
+        assert (folder.path / "plan.txt").read_bytes() == b"before"
+
+
+@pytest.mark.parametrize("name", ["../a", "/tmp/a", "a/../../b", ".", ""])
+def test_names_that_lead_out_of_runs_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="must name a folder inside runs/"):
+        RunFolder.make(name, Rank(0, 1))
+
+
+def test_a_name_that_is_a_file_is_refused_by_name() -> None:
+    Path("runs").mkdir()
+    Path("runs/a").write_text("")
+    with pytest.raises(ConfigError, match=r"name: runs/a cannot be made a run folder"):
+        RunFolder.make("a", Rank(0, 1))
+
+
+def test_a_run_may_change_the_current_folder(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Path.cwd()
+    with made("a") as folder:
+        monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+        folder.write_report({})
+    assert (before / "runs/a/report.json").is_file()
