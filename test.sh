@@ -16,3 +16,4 @@ say "mypy"
 mypy
 say "pytest"
 pytest "$@"
+.ci/fuzz.sh 20

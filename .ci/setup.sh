@@ -30,7 +30,7 @@ set_up() {
     apt_install python3 python3-venv || exit 1
     usable_python >/dev/null || { echo "dtsflow needs Python 3.11 or newer."; exit 1; }
   fi
-  if ! ldconfig -p 2>/dev/null | grep -q libturbojpeg; then
+  if ! ldconfig -p 2>/dev/null | grep libturbojpeg >/dev/null; then
     # Debian and Ubuntu name the same library differently; without it Pillow decodes.
     apt_install libturbojpeg0 || apt_install libturbojpeg || echo "Going on with Pillow alone."
   fi

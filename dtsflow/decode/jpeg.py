@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from dtsflow.decode.orientation import UPRIGHT, read_orientation
-from dtsflow.decode.policy import MAX_SCANS, check_size
+from dtsflow.decode.policy import MAX_SCANS, MAX_WORK, check_size
 from dtsflow.errors import DecodeError
 
 _FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -63,10 +63,10 @@ def read_jpeg(data: memoryview) -> JpegHeader:
                 orientation = read_orientation(bytes(body))
     if frame is None:
         raise DecodeError("its JPEG header describes no frame before the first scan")
-    _check_scans(bytes(data[scan:]))
     process, body = frame
     precision, height, width, sampling = _read_frame(body)
     check_size(height, width)
+    _check_scans(bytes(data[scan:]), height * width)
     return JpegHeader(
         height, width, process, precision, sampling, orientation or UPRIGHT, tuple(metadata), scan
     )
@@ -128,15 +128,16 @@ def _read_frame(body: memoryview) -> tuple[int, int, int, tuple[tuple[int, int],
     )
 
 
-def _check_scans(coded: bytes) -> None:
+def _check_scans(coded: bytes, pixels: int) -> None:
     # Coded data escapes 0xFF, so there these two bytes are the marker and nothing else.
     # The thumbnail in the metadata has an end of its own; hence only from the scan on.
     if coded.rfind(b"\xff\xd9") < 0:
         raise DecodeError("it is a JPEG without an end-of-image marker: it was cut short")
     stored = np.frombuffer(coded, np.uint8)  # bytes.count takes six times as long
     scans = np.count_nonzero((stored[:-1] == _LEAD) & (stored[1:] == _SOS))
-    if scans > MAX_SCANS:
-        raise DecodeError(f"it is a JPEG of {scans} scans, and at most {MAX_SCANS} are decoded")
+    if scans > MAX_SCANS or scans * pixels > MAX_WORK:
+        most = min(MAX_SCANS, MAX_WORK // pixels)
+        raise DecodeError(f"it is a JPEG of {scans} scans, and at most {most} are decoded")
 
 
 def _cut_short(start: int) -> DecodeError:

@@ -19,6 +19,10 @@ MAX_SCANS: Final = 500
 """A JPEG with more is refused: each scan costs a pass over the whole image, so a few
 kilobytes could keep a decoder busy for hours. It is libjpeg-turbo's own limit."""
 
+MAX_WORK: Final = 1 << 32
+"""Pixels times scans of a JPEG beyond which it is refused, for the same reason: some
+seconds of work. Twenty scans of the largest image, where ten are usual."""
+
 
 class Facts(NamedTuple):
     """What is known of an image before it is decoded; after turning it upright."""

@@ -419,3 +419,73 @@ def test_any_bytes_get_a_status(data: bytes) -> None:
             out = np.empty((1, 1, 3), np.uint8)
             program = program_of([StepKind.CROP], encoded=True)
             assert run(program, start + data, (height, width), [[0, 0, 1, 1, 1, 1]], out) >= 0
+
+
+def without_tables(data: bytes, marker: bytes) -> bytes:
+    """`data` without its segments of this marker, so a decoder must bring its own."""
+    kept, at = [data[:2]], 2
+    while data[at : at + 2] != b"\xff\xda":
+        end = at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+        if data[at : at + 2] != marker:
+            kept.append(data[at:end])
+        at = end
+    return b"".join([*kept, data[at:]])
+
+
+@pytest.mark.parametrize("marker", [b"\xff\xdb", b"\xff\xc4"], ids=["quantisation", "huffman"])
+def test_no_image_is_decoded_with_the_tables_of_the_one_before(marker: bytes) -> None:
+    stored_image = io.BytesIO()
+    Image.fromarray(photo(np.random.default_rng(0), 24, 24)).save(stored_image, "JPEG")
+    good = stored_image.getvalue()
+    bare = without_tables(good, marker)
+    program, out = program_of([], encoded=True), np.zeros((24, 24, 3), np.uint8)
+    assert probe(bare) == (24, 24, 0, Status.OK)
+    assert run(program, good, (24, 24), [], out) == Status.OK
+    out[...] = 0xCC
+    with_tables_before = run(program, bare, (24, 24), [], out)
+    try:
+        wanted = TurboDecoder("ignore").decode(bare)
+    except DecodeError:
+        assert with_tables_before == Status.DAMAGED
+        assert (out == 0xCC).all()
+    else:  # libjpeg-turbo has the standard Huffman tables for a JPEG without any
+        assert np.array_equal(out, wanted)
+
+
+def test_a_region_of_a_smoothed_progressive_is_the_crop_of_the_whole() -> None:
+    """Without its last scans libjpeg smooths over block borders."""
+    rng, decoder = np.random.default_rng(5), TurboDecoder("ignore")
+    for number in range(12):
+        stored_image = io.BytesIO()
+        Image.fromarray(photo(rng, 90, 110)).save(stored_image, "JPEG", progressive=True)
+        data = stored_image.getvalue()
+        scans = [at for at in range(len(data)) if data[at : at + 2] == b"\xff\xda"]
+        # A scan is preceded by its own Huffman tables: cut before those.
+        cut = data.rfind(b"\xff\xc4", 0, scans[1 + number % (len(scans) - 1)])
+        data = data[:cut] + b"\xff\xd9"
+        full = decoder.decode(data)
+        for y, x, h, w in windows(rng, 90, 110, 6):
+            part = crop(data, (90, 110), (y, x, h, w))
+            assert np.array_equal(part, full[y : y + h, x : x + w]), (number, y, x, h, w)
+
+
+def test_a_jpeg_that_would_take_minutes_is_refused_unread() -> None:
+    stored_image = io.BytesIO()
+    Image.new("L", (8, 8)).save(stored_image, "JPEG", progressive=True)
+    small = stored_image.getvalue()
+    frame = small.index(b"\xff\xc2")
+    huge = small[: frame + 5] + (13377).to_bytes(2, "big") * 2 + small[frame + 9 :]
+    scan = small[small.rindex(b"\xff\xda") : -2]
+    bomb = huge[:-2] + scan * 100 + b"\xff\xd9"
+    assert probe(bomb)[3] == Status.NOT_OURS
+    with pytest.raises(DecodeError, match="scans, and at most 24 are decoded"):
+        TurboDecoder("ignore").decode(bomb)
+
+
+def test_a_jpeg_is_decoded_to_three_channels_or_not_at_all() -> None:
+    stored_image = io.BytesIO()
+    Image.fromarray(photo(np.random.default_rng(0), 24, 24)).save(stored_image, "JPEG")
+    out = np.full((24, 24, 4), 0xCC, np.uint8)
+    program = program_of([], encoded=True, channels=4)
+    assert run(program, stored_image.getvalue(), (24, 24), [], out) == Status.MISFIT
+    assert (out == 0xCC).all()

@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::int64_t kMaxPixels = 178'956'970;  // as dtsflow/decode/policy.py
 constexpr int kMaxScans = 500;
+constexpr std::int64_t kMaxWork = std::int64_t{1} << 32;  // pixels times scans
 
 constexpr int kSoi = 0xD8, kEoi = 0xD9, kSos = 0xDA, kApp1 = 0xE1;
 
@@ -39,7 +40,7 @@ bool read_frame(int process, const std::uint8_t *body, std::size_t length, JpegF
 }
 
 // Coded data escapes 0xFF, so in it these two bytes are markers and nothing else.
-bool scans_are_whole(std::string_view coded) {
+bool scans_are_whole(std::string_view coded, std::int64_t pixels) {
   if (coded.rfind("\xff\xd9") == std::string_view::npos) return false;
   int scans = 0;
   const char *at = coded.data();
@@ -47,7 +48,9 @@ bool scans_are_whole(std::string_view coded) {
   while (at < last) {
     at = static_cast<const char *>(std::memchr(at, 0xFF, static_cast<std::size_t>(last - at)));
     if (!at) break;
-    if (static_cast<std::uint8_t>(at[1]) == kSos && ++scans > kMaxScans) return false;
+    if (static_cast<std::uint8_t>(at[1]) == kSos) {
+      if (++scans > kMaxScans || scans * pixels > kMaxWork) return false;
+    }
     ++at;
   }
   return true;
@@ -74,7 +77,8 @@ bool read_jpeg(const std::uint8_t *data, std::size_t size, JpegFacts &facts) {
     if (marker == kSos) {
       const std::size_t scan = at - 2;
       const auto *coded = reinterpret_cast<const char *>(data + scan);
-      return framed && scans_are_whole({coded, size - scan});
+      const std::int64_t pixels = std::int64_t{facts.height} * facts.width;
+      return framed && scans_are_whole({coded, size - scan}, pixels);
     }
     if (is_frame(marker)) {
       if (framed || !read_frame(marker, body, length - 2, facts)) return false;

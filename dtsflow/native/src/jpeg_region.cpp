@@ -17,16 +17,27 @@ constexpr int kLines = 4;  // asked for at once; libjpeg gives one or two
 struct Errors {
   jpeg_error_mgr manager;
   std::jmp_buf back;
-  int warnings;
 };
 
-// libjpeg calls these two; neither prints, and the first must not return.
+// libjpeg calls these two; neither prints, and the first must not return. A warning is as
+// bad as an error here, so it ends the work at once: a bomb cut short warns for every row.
 [[noreturn]] void give_up(j_common_ptr info) {
   std::longjmp(reinterpret_cast<Errors *>(info->err)->back, 1);
 }
 
 void note(j_common_ptr info, int level) {
-  if (level < 0) ++reinterpret_cast<Errors *>(info->err)->warnings;
+  if (level < 0) give_up(info);
+}
+
+// Whether blocks are smoothed, for want of scans: then a block depends on those around it.
+bool smooths(const jpeg_decompress_struct &info) {
+  if (!info.coef_bits) return false;
+  for (int component = 0; component < info.num_components; ++component) {
+    for (int k = 1; k < DCTSIZE2; ++k) {
+      if (info.coef_bits[component][k] != 0) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -58,16 +69,18 @@ Status JpegDecoder::decode(const std::uint8_t *data, std::size_t size, int heigh
                            int scale, const Window &window, View &out) {
   Library &lib = *library_;
   if (!lib.made) return Status::no_memory;
-  lib.errors.warnings = 0;
   // give_up comes back to this line; what it leaves behind owns no memory.
   if (setjmp(lib.errors.back) != 0) {
     jpeg_abort_decompress(&lib.info);
     return Status::damaged;
   }
+  // Made anew, as it would keep its tables for a JPEG that brings none.
+  jpeg_destroy_decompress(&lib.info);
+  jpeg_create_decompress(&lib.info);
   const Status status = decode_or_give_up(data, size, height, width, scale, window, out);
   // Abort, not finish: what lies below the window is never decoded.
   jpeg_abort_decompress(&lib.info);
-  return lib.errors.warnings > 0 ? Status::damaged : status;
+  return status;
 }
 
 Status JpegDecoder::decode_or_give_up(const std::uint8_t *data, std::size_t size, int height,
@@ -75,9 +88,9 @@ Status JpegDecoder::decode_or_give_up(const std::uint8_t *data, std::size_t size
   jpeg_decompress_struct &info = library_->info;
   const int rows = (height + scale - 1) / scale, columns = (width + scale - 1) / scale;
   const int top = std::max(window.y - kMargin, 0);
-  const int left = std::max(window.x - kMargin, 0);
+  int left = std::max(window.x - kMargin, 0);
   const int bottom = std::min(window.y + window.h + kMargin, rows);
-  const int right = std::min(window.x + window.w + kMargin, columns);
+  int right = std::min(window.x + window.w + kMargin, columns);
   jpeg_mem_src(&info, data, static_cast<unsigned long>(size));
   jpeg_read_header(&info, TRUE);
   if (static_cast<int>(info.image_height) != height ||
@@ -90,6 +103,10 @@ Status JpegDecoder::decode_or_give_up(const std::uint8_t *data, std::size_t size
   info.scale_num = 1;
   info.scale_denom = static_cast<unsigned int>(scale);
   jpeg_start_decompress(&info);
+  if (smooths(info)) {
+    left = 0;
+    right = columns;
+  }
   JDIMENSION offset = static_cast<JDIMENSION>(left);
   JDIMENSION across = static_cast<JDIMENSION>(right - left);
   if (right - left < columns) jpeg_crop_scanline(&info, &offset, &across);
@@ -102,7 +119,9 @@ Status JpegDecoder::decode_or_give_up(const std::uint8_t *data, std::size_t size
     JSAMPROW lines[kLines];
     const int ask = std::min(kLines, bottom - top - row);
     for (int i = 0; i < ask; ++i) lines[i] = pixels + (row + i) * stride;
-    row += static_cast<int>(jpeg_read_scanlines(&info, lines, static_cast<JDIMENSION>(ask)));
+    const JDIMENSION got = jpeg_read_scanlines(&info, lines, static_cast<JDIMENSION>(ask));
+    if (got == 0) return Status::damaged;
+    row += static_cast<int>(got);
   }
   // Behind the last row the library still checks that the data end as they should.
   if (bottom == rows) jpeg_finish_decompress(&info);

@@ -7,6 +7,9 @@
 namespace dtsflow {
 namespace {
 
+// Of an image or a window: bytes of a row, twice the taps of an axis and the like fit an int.
+constexpr int kMostSide = 1 << 24;
+
 bool cuts(StepKind kind) { return kind != StepKind::mirror; }
 
 bool is_inside(const StepParams &p, int height, int width) {
@@ -48,7 +51,7 @@ Window visible(const StepParams &p, int height, int width) {
 Status crop(View &view, const StepParams &p, int origin_y, int origin_x,
             Buffer<std::uint8_t> &buffer) {
   const std::int64_t y = std::int64_t{p.y} - origin_y, x = std::int64_t{p.x} - origin_x;
-  if (p.h < 1 || p.w < 1) return Status::misfit;
+  if (p.h < 1 || p.w < 1 || p.h > kMostSide || p.w > kMostSide) return Status::misfit;
   if (y >= 0 && x >= 0 && y + p.h <= view.height && x + p.w <= view.width) {
     view = cut(view, static_cast<int>(y), static_cast<int>(x), p.h, p.w);
     return Status::ok;
@@ -129,7 +132,10 @@ Status Program::open(const Source &source, const StepParams *first, int scale, S
 
 Status Program::run(const Source &source, const StepParams *params, std::ptrdiff_t params_stride,
                     const Target &target, Scratch &scratch) const {
-  if (source.height < 1 || source.width < 1) return Status::misfit;
+  if (source.height < 1 || source.width < 1 || source.height > kMostSide || source.width > kMostSide) {
+    return Status::misfit;
+  }
+  if (encoded_ && finish_.channels != 3) return Status::misfit;
   const bool region = !steps_.empty() && cuts(steps_[0]);
   const int scale = region && encoded_ ? params[0].scale : 1;
   if (scale != 1 && scale != 2 && scale != 4 && scale != 8) return Status::misfit;
@@ -172,7 +178,10 @@ Status Program::run(const Source &source, const StepParams *params, std::ptrdiff
     StepParams local = p;
     local.y -= origin_y;
     local.x -= origin_x;
-    if (!is_inside(local, view.height, view.width) || p.out_h < 1 || p.out_w < 1) return Status::misfit;
+    if (!is_inside(local, view.height, view.width) || p.out_h < 1 || p.out_w < 1 ||
+        p.out_h > kMostSide || p.out_w > kMostSide) {
+      return Status::misfit;
+    }
     View made;
     std::uint8_t *const to = image(scratch.images[turn], p.out_h, p.out_w, view.channels, made);
     if (!to) return Status::no_memory;
