@@ -30,11 +30,11 @@ from dtsflow.station.fused import NativeEngine
 from dtsflow.station.reference import ReferenceEngine
 from dtsflow.station.station import Station
 from dtsflow.tensor.shape import Shape
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.volume_set import Layout, VolumeSet
 
-# Rows a worker fills at a time, at most: a NumPy call costs as much for one row as for
-# all, but in the middle of a chunk no worker can be stopped. Pixels take microseconds.
-CHUNK_ROWS = {"blocks": 64, "pixels": 512}
+# Rows of JPEGs a worker fills at a time, at most: a NumPy call costs as much for one
+# row as for all, but in the middle of a chunk no worker can be stopped.
+CHUNK_ROWS = 64
 
 Auto = Literal["auto"]
 Positive = Annotated[int, Field(ge=1, strict=True)]  # strict: true is not 1
@@ -133,8 +133,7 @@ class Pipeline:
             specs=specs,
             memory=_input_plan(rows, specs[-1]),
             workers=workers,
-            # Two chunks a worker and batch: then no worker waits long for another.
-            chunk_rows=max(1, min(CHUNK_ROWS[volumes.layout], rows // (2 * workers))),
+            chunk_rows=_chunk_rows(rows, workers, volumes.layout),
         )
 
     def engine(self, volumes: VolumeSet) -> Engine:
@@ -187,6 +186,15 @@ class Pipeline:
             return self.workers
         # IO threads wait for the disk and need next to no CPU, so none is set aside.
         return max(1, cpu_limit() // rank.local_size)
+
+
+def _chunk_rows(rows: int, workers: int, layout: Layout) -> int:
+    """Rows that a worker fills at a time; no pixel depends on it."""
+    if layout == "pixels":
+        # All cost alike, a microsecond each: as few chunks as keep both zones in work.
+        return -(-rows // -(-workers // 2))
+    # JPEGs differ: two chunks a worker and batch, so that none waits long for another.
+    return max(1, min(CHUNK_ROWS, rows // (2 * workers)))
 
 
 def _input_plan(rows: int, pixels: ImageSpec) -> MemoryPlan:

@@ -53,6 +53,7 @@ class HostArena:
             images=padded[..., :channels],
             valid=np.zeros(batch, np.bool_),
             sample_ids=np.full(batch, -1, np.int64),
+            data_offset=slots.data.offset - slots.labels.offset,
         )
 
     def _array(self, tensor: DTensor, shape: tuple[int, ...]) -> npt.NDArray[np.generic]:

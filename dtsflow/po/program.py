@@ -24,6 +24,12 @@ class Program:
         self._scratch = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
 
     @property
+    def varying(self) -> tuple[int, ...]:
+        """Which of the traced sizes may differ between samples, the first apart."""
+        specs = enumerate(self._specs[1:], 1)
+        return tuple(place for place, spec in specs if spec.height is None or spec.width is None)
+
+    @property
     def out_spec(self) -> ImageSpec:
         """What `run` fills."""
         return self._specs[-1]

@@ -198,6 +198,11 @@ class EpochOrder:
         self._epoch = epoch
         self._lanes: dict[int, _Lane] = {}
 
+    @property
+    def steps(self) -> int:
+        """Global batches of the epoch."""
+        return self._order.steps
+
     @cached_property
     def _blocks(self) -> Ints:
         """P: the blocks that hold samples, in this epoch's order."""

@@ -14,7 +14,7 @@ class RowTable:
         self._order = epoch_order
         self._lanes = lanes
         self._rows_per_step = rows_per_step
-        self._page_steps = max(1, PAGE_ROWS // rows_per_step)
+        self._page_steps = max(1, min(epoch_order.steps, PAGE_ROWS // rows_per_step))
         self._pages: dict[int, Rows] = {}
         self._lock = threading.Lock()
 

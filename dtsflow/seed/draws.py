@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -71,20 +72,37 @@ def operation_draws(
     Raises:
         PlanError: An id, the epoch, the view or a position has no room in an address.
     """
-    blocks = [-(-count // 4) for count in words]
-    block = [index for count in blocks for index in range(count)]
-    subs = [operation_sub(view, position) for position in range(len(words))]
+    layout = _layout(tuple(words), view)
     addresses = counters(
         ids[:, None],
-        block=np.array(block, np.int64),
+        block=layout.block,
         epoch=epoch,
         purpose=Purpose.OPERATION,
         phase=phase,
-        sub=np.repeat(np.array(subs, np.int64), blocks),
+        sub=layout.sub,
     )
-    drawn = philox4x32(addresses, key(seed)).reshape(len(ids), 4 * len(block))
-    starts = np.cumsum([0, *blocks]) * 4
-    return [
-        Draws(drawn[:, start : start + count])
-        for start, count in zip(starts.tolist(), words, strict=False)
-    ]
+    drawn = philox4x32(addresses, key(seed)).reshape(len(ids), 4 * len(layout.block))
+    return [Draws(drawn[:, columns]) for columns in layout.columns]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Layout:
+    """Which words of a sample are whose: block and sub of each counter, columns."""
+
+    block: npt.NDArray[np.int64]
+    sub: npt.NDArray[np.int64]
+    columns: tuple[slice, ...]
+
+
+@lru_cache(maxsize=64)  # a chain asks for the same with every chunk
+def _layout(words: tuple[int, ...], view: int) -> _Layout:
+    blocks = [-(-count // 4) for count in words]
+    starts = [4 * sum(blocks[:position]) for position in range(len(words))]
+    subs = [operation_sub(view, position) for position in range(len(words))]
+    return _Layout(
+        block=np.array([index for count in blocks for index in range(count)], np.int64),
+        sub=np.repeat(np.array(subs, np.int64), blocks),
+        columns=tuple(
+            slice(start, start + count) for start, count in zip(starts, words, strict=True)
+        ),
+    )

@@ -8,6 +8,7 @@ own; a fused multiply-add would give another number.
 """
 
 from decimal import Context, Decimal
+from functools import lru_cache
 from math import factorial
 from typing import Final
 
@@ -44,6 +45,7 @@ def exp(x: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return result
 
 
+@lru_cache(maxsize=64)  # the same few constants are asked for with every chunk
 def log(value: float) -> float:
     """Take the natural logarithm, correctly rounded; slow, for constants of a plan.
 

@@ -40,15 +40,16 @@ class Filler:
         zone = self._zones[step % ZONES]
         first = chunk * self._chunk_rows
         rows = self._table.rows(step)[first : first + self._chunk_rows]
-        present = np.flatnonzero(rows.valid)
-        if len(present) < len(rows):
+        places = np.arange(first, first + len(rows))
+        if not rows.valid.all():
             zone.clear_rows(slice(first, first + len(rows)))
-        if not len(present):
+            present = np.flatnonzero(rows.valid)
+            rows, places = rows.only(present), places[present]
+        if not len(rows):
             return
         began = time.perf_counter()
-        samples = self._store.gather(rows.only(present))
+        samples = self._store.gather(rows)
         self._engine.times.read += time.perf_counter() - began
-        places = first + present
         self._engine.fill(samples, self._address, zone, places)
         zone.labels[places] = samples.labels
         zone.sample_ids[places] = samples.ids

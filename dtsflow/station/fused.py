@@ -52,6 +52,7 @@ class NativeEngine:
         self._core = core
         self._decoder = decoder
         self._program = program
+        self._varying = program.varying
         self._fused = fused
         self._where = where
         self._pixels = pixels
@@ -74,7 +75,7 @@ class NativeEngine:
             phase=address.phase,
             sizes=shapes.astype(np.int64),
         )
-        check_sizes(samples, sizes, self._where)
+        check_sizes(samples, [sizes[place] for place in self._varying], self._where)
         scales = np.ones(len(samples), np.int64)
         if self._shrinks:
             is_jpeg = np.ones(len(samples), bool)

@@ -21,6 +21,7 @@ class ReferenceEngine:
     ) -> None:
         self._decoder = decoder
         self._program = program
+        self._varying = program.varying
         self._where = where
         self._shrinks = shrinks
         self.times = StageTimes()
@@ -41,7 +42,7 @@ class ReferenceEngine:
             phase=address.phase,
             sizes=sizes,
         )
-        check_sizes(samples, traced, self._where)
+        check_sizes(samples, [traced[place] for place in self._varying], self._where)
         scales = np.ones(len(samples), np.int64)
         if self._shrinks:
             jpegs = [self._decoder.scales(samples.data(i)) for i in range(len(samples))]

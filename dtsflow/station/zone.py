@@ -17,6 +17,7 @@ class Zone:
         images: The logical (B, H, W, C) view of `padded`.
         valid: bool (B,); False in a missing row. Host only.
         sample_ids: int64 (B,); -1 in a missing row. Host only.
+        data_offset: Where the pixels begin in `slots`.
     """
 
     slots: npt.NDArray[np.uint8]
@@ -25,11 +26,7 @@ class Zone:
     images: npt.NDArray[np.generic]
     valid: npt.NDArray[np.bool_]
     sample_ids: npt.NDArray[np.int64]
-
-    @property
-    def data_offset(self) -> int:
-        """Where the pixels begin in `slots`."""
-        return self.padded.ctypes.data - self.slots.ctypes.data
+    data_offset: int
 
     def clear_rows(self, rows: slice) -> None:
         """Make `rows` missing: no sample, label -1, id -1, zero pixels."""

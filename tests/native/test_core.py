@@ -489,3 +489,34 @@ def test_a_jpeg_is_decoded_to_three_channels_or_not_at_all() -> None:
     program = program_of([], encoded=True, channels=4)
     assert run(program, stored_image.getvalue(), (24, 24), [], out) == Status.MISFIT
     assert (out == 0xCC).all()
+
+
+def saved(mode: str, size: tuple[int, int], **options: Any) -> bytes:
+    stored_image = io.BytesIO()
+    pixels = photo(np.random.default_rng(size[0]), size[1], size[0])
+    Image.fromarray(pixels).convert(mode).save(stored_image, "JPEG", **options)
+    return stored_image.getvalue()
+
+
+def test_rgb_in_a_jpeg_is_not_taken_for_ycbcr() -> None:
+    data = saved("RGB", (40, 30), keep_rgb=True, quality=95)
+    assert np.array_equal(crop(data, (30, 40), (0, 0, 30, 40)), TurboDecoder("ignore").decode(data))
+    with Image.open(io.BytesIO(data)) as opened:
+        wanted = np.asarray(opened.convert("RGB"))
+    assert np.array_equal(crop(data, (30, 40), (3, 5, 20, 30)), wanted[3:23, 5:35])
+
+
+@pytest.mark.parametrize("transform", [0, 2], ids=["cmyk", "ycck"])
+def test_four_components_are_the_reference_decoders(transform: int) -> None:
+    data = bytearray(saved("CMYK", (40, 30)))
+    data[data.index(b"Adobe") + 11] = transform
+    assert probe(bytes(data))[3] == Status.NOT_OURS
+    assert TurboDecoder("ignore").decode(bytes(data)).shape == (30, 40, 3)
+
+
+def test_garbage_behind_the_end_does_not_matter() -> None:
+    data = saved("RGB", (5, 5))
+    clean = crop(data, (5, 5), (0, 0, 5, 5))
+    for garbage in (b"x" * 100, bytes(4096), b"\xff\xd9", data):
+        assert probe(data + garbage)[3] == Status.OK
+        assert np.array_equal(crop(data + garbage, (5, 5), (0, 0, 5, 5)), clean)

@@ -144,6 +144,20 @@ def test_native_and_reference_deliver_the_same_pixels(
     assert native == reference
 
 
+@pytest.mark.parametrize("name", ["train", "plain", "val", "random crop"])
+def test_every_set_of_instructions_gives_the_same_digest(mixed: Path, name: str) -> None:
+    native = core.load()
+    assert native is not None
+    best = native.cpu_level()
+    levels = [level for level in ("portable", "avx2") if native.force_cpu_level(level)]
+    found = []
+    for level in levels:
+        native.force_cpu_level(level)
+        found += [digest(pipeline_of(mixed, CHAINS[name]))]
+    native.force_cpu_level(best)
+    assert all(one == found[0] for one in found)
+
+
 @pytest.mark.parametrize("orientation", ["ignore", "apply"])
 @pytest.mark.parametrize("antialias", [True, False])
 def test_scaled_decodes_give_the_same_pixels_on_both_paths(

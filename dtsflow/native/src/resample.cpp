@@ -96,50 +96,72 @@ DTSFLOW_AVX2 inline __m256i joined(__m256i low, __m256i high) {
   return _mm256_srai_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(kHalf)), kBits);
 }
 
-// kRows rows at once, so that each weight is loaded once for all of them. Reads up to 16
+// One pixel (3 bytes) to each of four rows, from vectors of (row a, row b) sums.
+DTSFLOW_AVX2 inline void store_rgb(__m256i first, __m256i second, std::uint8_t *out,
+                                   std::ptrdiff_t stride, bool is_last) {
+  const __m256i words = _mm256_packs_epi32(first, second);
+  const __m256i bytes = _mm256_packus_epi16(words, words);
+  const __m128i even = _mm256_castsi256_si128(bytes), odd = _mm256_extracti128_si256(bytes, 1);
+  const int pixels[4] = {_mm_cvtsi128_si32(even), _mm_cvtsi128_si32(odd),
+                         _mm_extract_epi32(even, 1), _mm_extract_epi32(odd, 1)};
+  for (int r = 0; r < 4; ++r) {
+    if (is_last) {
+      std::memcpy(out + r * stride, &pixels[r], 3);  // behind the last may lie another row
+    } else {
+      std::memcpy(out + r * stride, &pixels[r], 4);  // the next pixel overwrites the fourth byte
+    }
+  }
+}
+
+// Both lanes of `a` added in lane 0, those of `b` in lane 1.
+DTSFLOW_AVX2 inline __m256i lanes_added(__m256i a, __m256i b) {
+  return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20),
+                          _mm256_permute2x128_si256(a, b, 0x31));
+}
+
+// Four rows at once, so that each weight is loaded once for all of them. Reads up to 16
 // bytes from any group of taps on.
-template <int kRows>
-DTSFLOW_AVX2 void rows_across_rgb(const std::uint8_t *source, std::ptrdiff_t stride, int taps,
-                                  int width, const int *first, const int *count,
-                                  const std::int16_t *split, std::uint8_t *out,
-                                  std::ptrdiff_t out_stride) {
+DTSFLOW_AVX2 void rows_across_rgb(const std::uint8_t *const rows[4], int taps, int width,
+                                  const int *first, const int *count, const std::int16_t *split,
+                                  std::uint8_t *out, std::ptrdiff_t out_stride) {
   // Of four pixels r g b, lane 0 takes pixels 0 and 1, lane 1 pixels 2 and 3: r0 r1 g0 g1
   // b0 b1, each widened to 16 bits.
   const __m256i pair = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1, 6,
                                         -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
+  const __m256i to_low = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
+  const __m256i to_high = _mm256_setr_epi32(2, 2, 2, 2, 3, 3, 3, 3);
+  // Rounding is added once, in lane 0.
+  const __m256i half = _mm256_setr_epi32(kHalf, kHalf, kHalf, kHalf, 0, 0, 0, 0);
   for (int i = 0; i < width; ++i) {
-    const std::uint8_t *from = source + static_cast<std::ptrdiff_t>(first[i]) * 3;
+    std::ptrdiff_t at = static_cast<std::ptrdiff_t>(first[i]) * 3;
     const std::int16_t *parts = split + static_cast<std::ptrdiff_t>(i) * taps * 2;
-    __m256i low[kRows], high[kRows];
-    for (int r = 0; r < kRows; ++r) low[r] = high[r] = _mm256_setzero_si256();
-    for (int t = 0; t < count[i]; t += kGroup, from += 3 * kGroup, parts += 2 * kGroup) {
+    __m256i low[4], high[4];
+    for (int r = 0; r < 4; ++r) {
+      low[r] = half;
+      high[r] = _mm256_setzero_si256();
+    }
+    for (int t = 0; t < count[i]; t += kGroup, at += 3 * kGroup, parts += 2 * kGroup) {
       // Weights 0 1 to every pair of lane 0, weights 2 3 to every pair of lane 1.
       const __m256i both = _mm256_broadcastsi128_si256(
           _mm_loadu_si128(reinterpret_cast<const __m128i *>(parts)));
-      const __m256i w_low = _mm256_permutevar8x32_epi32(both, _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1));
-      const __m256i w_high = _mm256_permutevar8x32_epi32(both, _mm256_setr_epi32(2, 2, 2, 2, 3, 3, 3, 3));
-      for (int r = 0; r < kRows; ++r) {
+      const __m256i w_low = _mm256_permutevar8x32_epi32(both, to_low);
+      const __m256i w_high = _mm256_permutevar8x32_epi32(both, to_high);
+      for (int r = 0; r < 4; ++r) {
         const __m256i pixels = _mm256_shuffle_epi8(
             _mm256_broadcastsi128_si256(
-                _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + r * stride))),
+                _mm_loadu_si128(reinterpret_cast<const __m128i *>(rows[r] + at))),
             pair);
         low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(pixels, w_low));
         high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(pixels, w_high));
       }
     }
-    for (int r = 0; r < kRows; ++r) {
-      const __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(high[r], kSplit), low[r]);
-      const __m128i lanes = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-      const __m128i value = _mm_srai_epi32(_mm_add_epi32(lanes, _mm_set1_epi32(kHalf)), kBits);
-      const __m128i bytes = _mm_packus_epi16(_mm_packs_epi32(value, value), value);
-      const int four = _mm_cvtsi128_si32(bytes);
-      std::uint8_t *const to = out + r * out_stride + 3 * i;
-      if (i + 1 < width) {
-        std::memcpy(to, &four, 4);  // the next pixel overwrites the fourth byte
-      } else {
-        std::memcpy(to, &four, 3);  // behind the last may lie another row
-      }
+    __m256i sums[2];
+    for (int k = 0; k < 2; ++k) {
+      const __m256i l = lanes_added(low[2 * k], low[2 * k + 1]);
+      const __m256i h = lanes_added(high[2 * k], high[2 * k + 1]);
+      sums[k] = _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(h, kSplit), l), kBits);
     }
+    store_rgb(sums[0], sums[1], out + 3 * i, out_stride, i + 1 == width);
   }
 }
 
@@ -217,13 +239,12 @@ void across(const View &view, const Axis &axis, int width, std::uint8_t *out,
   // The view is padded scratch where it has three channels: see Program::run.
   if (view.channels == 3 && cpu_level() >= CpuLevel::avx2) {
     const std::int16_t *const split = axis.split.get();
-    const auto from = [&] { return view.data + row * view.stride; };
-    const auto to = [&] { return out + row * out_stride; };
     for (; row + 4 <= view.height; row += 4) {
-      rows_across_rgb<4>(from(), view.stride, axis.taps, width, first, count, split, to(), out_stride);
-    }
-    for (; row < view.height; ++row) {
-      rows_across_rgb<1>(from(), view.stride, axis.taps, width, first, count, split, to(), out_stride);
+      const std::uint8_t *const from = view.data + row * view.stride;
+      const std::uint8_t *const rows[4] = {from, from + view.stride, from + 2 * view.stride,
+                                           from + 3 * view.stride};
+      rows_across_rgb(rows, axis.taps, width, first, count, split, out + row * out_stride,
+                      out_stride);
     }
   }
 #endif
