@@ -116,9 +116,11 @@ def _quoted(override: str) -> str:
     So paths with spaces, accents, `~` or `=` need no quotes within quotes.
 
     Raises:
-        ConfigError: It sets something of Hydra's own, which is not used here.
+        ConfigError: It has no key, or sets something of Hydra's own, unused here.
     """
     key, equals, value = override.partition("=")
+    if not key:
+        raise ConfigError(f"{override!r} names no key; write KEY=VALUE.")
     if key.lstrip("+~").startswith("hydra"):
         raise ConfigError(f"{key}: Hydra's own settings have no effect here; leave it out.")
     if not equals or _IN_LIST.match(override):
@@ -220,6 +222,8 @@ def _explain(error: Exception, overrides: Sequence[str], folders: Sequence[Path]
     unknown = re.match(r"Could not override '([^']+)'", text)
     if isinstance(error, ConfigCompositionException) and unknown:
         return _explain_key(unknown.group(1), overrides, folders)
+    if text.startswith("Config group override must be"):
+        return "a group's option is chosen by its name, as in reader=resident, and by nothing else."
     return " ".join(text.split())
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
+from dtsflow.cli.status import INTERRUPTED
 
 
 def main() -> int:

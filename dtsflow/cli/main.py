@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from dtsflow.cli import doctor, inspect, overview, pack, plan, run, synth
-from dtsflow.cli.entry import INTERRUPTED
+from dtsflow.cli.status import FAILED, INTERRUPTED, WRONG_USE
 from dtsflow.errors import ConfigError, DtsflowError, PlanError
 
 Command = Callable[[list[str]], int]
@@ -20,8 +20,6 @@ COMMANDS: dict[str, tuple[Command, str]] = {
     "synth": (synth.main, "make class folders of photo-like JPEGs to try things on"),
     "doctor": (doctor.main, "check libraries, memory and CPUs, and say what to do"),
 }
-
-WRONG_USE = 2  # as argparse ends
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,14 +36,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _dispatch(words)
     except DtsflowError as error:
         print(f"dtsflow: {error}", file=sys.stderr)
-        return WRONG_USE if isinstance(error, ConfigError | PlanError) else 1
+        return WRONG_USE if isinstance(error, ConfigError | PlanError) else FAILED
+    except BrokenPipeError:
+        # The reader of our output has gone, as `| head` does; exit would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (OSError, MemoryError) as error:
-        if isinstance(error, BrokenPipeError):
-            # The reader of our output has gone, as `| head` does; exit would complain.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
         print(f"dtsflow: {type(error).__name__}: {error}", file=sys.stderr)
-        return 1
+        return FAILED
     except KeyboardInterrupt:
         print("dtsflow: interrupted", file=sys.stderr)
         return INTERRUPTED

@@ -1,5 +1,6 @@
 """What a finished run was like, on one screen."""
 
+from pathlib import Path
 from typing import Any
 
 from dtsflow.memory.drawing import human_bytes
@@ -27,7 +28,13 @@ def summary(report: dict[str, Any], run: Run) -> str:
     if report["digest"]:
         lines += [(f"digest {key}", report["digest"][key]) for key in ("samples", "sequence")]
     if "sheet" in report:
-        lines.append(("sheet", report["sheet"]))
+        lines.append(("sheet", str(_short(Path(report["sheet"])))))
     if run.folder is not None:
-        lines.append(("written to", f"{run.folder.path}/"))
+        lines.append(("written to", f"{_short(run.folder.path)}/"))
     return "\n".join(f"{name:<16} {text}" for name, text in lines)
+
+
+def _short(path: Path) -> Path:
+    """`path` from the current folder on, if it lies there."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
