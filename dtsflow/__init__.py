@@ -10,7 +10,7 @@ from dtsflow.about import __version__
 
 if TYPE_CHECKING:
     from dtsflow import volume
-    from dtsflow.library import open  # noqa: A004  # dtsflow.open reads as it should
+    from dtsflow.api import open  # noqa: A004  # dtsflow.open reads as it should
 
 __all__ = ["__version__", "open", "volume"]
 
@@ -21,5 +21,5 @@ def __getattr__(name: str) -> Any:
     if name == "volume":
         return import_module("dtsflow.volume")
     if name == "open":
-        return import_module("dtsflow.library").open
+        return import_module("dtsflow.api").open
     raise AttributeError(f"module 'dtsflow' has no attribute {name!r}")

@@ -17,7 +17,7 @@ VOCABULARY = {
     "errors", "configurable", "spec", "seed", "tensor", "memory", "ranks", "native",
 }  # fmt: skip
 ASSEMBLY = {
-    "__init__", "__main__", "about", "build", "cli", "compose", "library", "pipeline", "plan",
+    "__init__", "__main__", "about", "api", "build", "cli", "compose", "pipeline", "plan",
     "plan_text", "resources", "run", "telemetry", "testing",
 }  # fmt: skip
 STAGES = ["volume", "reader", "decode", "po", "station", "arena", "consumer"]

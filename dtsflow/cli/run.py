@@ -3,11 +3,11 @@
 import shlex
 from itertools import islice
 
+from dtsflow.api import start
 from dtsflow.cli.overrides import configure
 from dtsflow.cli.progress import Progress
 from dtsflow.cli.summary import summary
 from dtsflow.consumer.consumer import Setting, Sink
-from dtsflow.library import start
 from dtsflow.run import Run
 from dtsflow.seed.address import PHASE, phase_number
 
