@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PIL import features
 
-from dtsflow.decode.turbojpeg import library_version
+from dtsflow.decode.turbojpeg import turbo_version
 from dtsflow.memory.drawing import human_bytes
 from dtsflow.memory.limit import cpu_limit, memory_limit
 from dtsflow.native.core import load, why_absent
@@ -44,7 +44,7 @@ def _python() -> Finding:
 
 
 def _turbojpeg() -> Finding:
-    found = library_version()
+    found = turbo_version()
     if found:
         return Finding("libjpeg-turbo", found)
     return Finding(

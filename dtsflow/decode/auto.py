@@ -47,7 +47,7 @@ class Auto:
             turbojpeg.load()
         except MissingPartError as missing:
             return f"{Pillow(self.orientation).describe()} ({missing})"
-        return f"turbojpeg {turbojpeg.library_version()}"
+        return f"turbojpeg {turbojpeg.turbo_version()}"
 
 
 @cache  # so every worker may call it, and the process says it once

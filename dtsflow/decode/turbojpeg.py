@@ -127,7 +127,7 @@ def load() -> TurboJPEG:
         ) from error
 
 
-def library_version() -> str | None:
+def turbo_version() -> str | None:
     """The version of libturbojpeg, `unknown` if its file hides it; None without it."""
     try:
         _, library = _open()

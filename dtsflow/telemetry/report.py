@@ -4,7 +4,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from dtsflow.decode.turbojpeg import library_version
+from dtsflow.decode.turbojpeg import turbo_version
 from dtsflow.plan import Plan
 from dtsflow.station.engine import StageTimes
 from dtsflow.telemetry.counters import Counters
@@ -52,7 +52,7 @@ def report(
 
 def versions() -> dict[str, str]:
     """The versions of what decides speed and pixels."""
-    found = {"python": platform.python_version(), "libjpeg-turbo": library_version() or "none"}
+    found = {"python": platform.python_version(), "libjpeg-turbo": turbo_version() or "none"}
     for package in _PACKAGES:
         try:
             found[package] = version(package)

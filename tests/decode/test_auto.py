@@ -46,7 +46,7 @@ def test_without_the_library_pillow_decodes_and_one_warning_says_so(
 @pytest.mark.usefixtures("absent")
 def test_without_the_library_the_plan_says_why() -> None:
     assert Auto().describe().startswith(f"pillow {PIL.__version__} (libturbojpeg not found")
-    assert turbojpeg.library_version() is None
+    assert turbojpeg.turbo_version() is None
     with pytest.raises(MissingPartError, match="install libturbojpeg0"):
         turbojpeg.TurboDecoder("ignore")
 
@@ -58,7 +58,7 @@ def test_another_generation_of_pyturbojpeg_is_refused(monkeypatch: pytest.Monkey
 
 
 def test_the_plan_names_library_and_version() -> None:
-    found = turbojpeg.library_version()
+    found = turbojpeg.turbo_version()
     if found is None:
         pytest.skip("libturbojpeg is not here")
     assert Auto().describe() == f"turbojpeg {found}"

@@ -82,7 +82,7 @@ def test_versions_name_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) ->
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(module, "version", absent)
-    monkeypatch.setattr(module, "library_version", lambda: None)
+    monkeypatch.setattr(module, "turbo_version", lambda: None)
     found = versions()
     assert found["numpy"] == "not installed"
     assert found["libjpeg-turbo"] == "none"
