@@ -407,22 +407,36 @@ def test_the_counters_count(volume: Path) -> None:
 
 
 SCRIPT = """
-import sys, dtsflow
+import sys, time, dtsflow
 run = dtsflow.open({{"volume": {{"path": {path!r}}}, "batch_size": 2, "workers": 4,
     "po": {{"operations": [{{"_target_": "dtsflow.po.CenterCrop", "size": 16}}]}}}})
 batches = iter(run.epoch(0))
 next(batches)
-print("ready", flush=True)
+def ready(): print("ready", flush=True)
 {then}
+"""
+
+
+LOOP = """
+try:
+    ready()
+    while True: time.sleep(0.01)
+except KeyboardInterrupt:
+    sys.exit(7)
 """
 
 
 @pytest.mark.parametrize(
     ("then", "status"),
     [
-        ("sys.exit(0)", 0),
-        ("raise SystemExit(3)", 3),
-        ("import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    sys.exit(7)", 7),
+        ("ready()\nsys.exit(0)", 0),
+        ("ready()\nraise SystemExit(3)", 3),
+        # Ready is said inside the try, or the signal could come before it; and a signal
+        # just before a long sleep would not end it.
+        (
+            "try:\n    ready()\n    while True: time.sleep(0.01)\nexcept KeyboardInterrupt: sys.exit(7)",
+            7,
+        ),
     ],
 )
 def test_a_process_that_never_closes_its_run_ends_within_two_seconds(
