@@ -417,6 +417,8 @@ def ready(): print("ready", flush=True)
 """
 
 
+# Ready is said inside the try, or the signal could come before it; and one that came just
+# before a single long sleep would not end it.
 LOOP = """
 try:
     ready()
@@ -431,12 +433,7 @@ except KeyboardInterrupt:
     [
         ("ready()\nsys.exit(0)", 0),
         ("ready()\nraise SystemExit(3)", 3),
-        # Ready is said inside the try, or the signal could come before it; and a signal
-        # just before a long sleep would not end it.
-        (
-            "try:\n    ready()\n    while True: time.sleep(0.01)\nexcept KeyboardInterrupt: sys.exit(7)",
-            7,
-        ),
+        (LOOP, 7),
     ],
 )
 def test_a_process_that_never_closes_its_run_ends_within_two_seconds(
