@@ -417,8 +417,8 @@ def ready(): print("ready", flush=True)
 """
 
 
-# Ready is said inside the try, or the signal could come before it; and one that came just
-# before a single long sleep would not end it.
+# Ready is said inside the try, or the signal could come before it; and one that comes
+# just before a single long sleep would not end it.
 LOOP = """
 try:
     ready()
