@@ -3,7 +3,6 @@
 import shutil
 import sys
 import time
-from types import TracebackType
 from typing import Self
 
 _REFRESH_S = 0.1
@@ -47,12 +46,7 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._terminal:
             self._draw()
             print()

@@ -87,8 +87,10 @@ class NativeEngine:
         probed = time.perf_counter()
         stored = Stored(samples.memory, samples.offsets, samples.sizes, shapes)
         chosen = Chosen(params, sizes, scales)
-        if len(handed) < len(samples):
-            ours = np.setdiff1d(np.arange(len(samples)), handed)
+        ours = np.arange(len(samples))
+        if len(handed):
+            ours = np.setdiff1d(ours, handed)
+        if len(ours):
             self._run(samples, ours, stored, chosen, rows, encoded=self._pixels is None)
         for number in handed:
             decoded = Stored.of(self._decode(samples, int(number), int(scales[number])))

@@ -27,8 +27,6 @@ class Buffer {
 
   T *get() const { return data_.get(); }
 
-  std::size_t bytes() const { return data_ ? size_ * sizeof(T) + kSlack : 0; }
-
  private:
   std::unique_ptr<T[]> data_;
   std::size_t size_ = 0;
