@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from dtsflow.volume.block_header import Facts
 from dtsflow.volume.format import SMALL_AREA_BYTES, SUFFIX, Kind
-from dtsflow.volume.header import Header
 from dtsflow.volume.small import SMALL_SETS
-from dtsflow.volume.writer import Facts, write_volume
+from dtsflow.volume.small_header import small_header
+from dtsflow.volume.writer import write_volume
 
 BlockSamples = Sequence[tuple[bytes, int]]  # of one block: each sample's bytes and label
 Part = tuple[int, int, int]  # volume id, volumes of the set, blocks of the set
@@ -103,29 +104,7 @@ def write_small_set(
     pixels = rng.integers(0, 256, samples * layout.sample_bytes, np.uint8)
     payload = labels.tobytes() + pixels.tobytes()
     count = samples if claimed is None else claimed
-    # Upstream counts three channels in MNIST's sizes too.
-    said = count * (layout.height * layout.width * 3 + 1)
-    header = Header(
-        dataset_type=kind,
-        is_training=False,
-        compress_level=3,
-        num_classes=len(layout.class_names),
-        image_width=layout.width,
-        image_height=layout.height,
-        num_channels=layout.channels,
-        color_type="GRAY" if layout.channels == 1 else " RGB",
-        num_samples=count,
-        total_blocks=1,
-        num_blocks=1,
-        total_bytes=SMALL_AREA_BYTES + said,
-        header_bytes=SMALL_AREA_BYTES,
-        block_bytes=said,
-        block_size=said,
-        block_header_size=0,
-        pic_alignment=0,
-        max_pic_area=layout.height * layout.width,
-        max_pic_per_block=count,
-        crc_code=zlib.crc32(payload),
-    )
+    crc = zlib.crc32(payload)
+    header = small_header(kind, count, is_training=False, level=3, crc=crc)
     path.write_bytes(header.to_bytes().ljust(SMALL_AREA_BYTES, b"\0") + payload)
     return path

@@ -1,13 +1,21 @@
 """Fixtures that several packages share."""
 
+import hashlib
 import lzma
 import os
 import shutil
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import hypothesis
+import numpy as np
 import pytest
+
+from dtsflow.testing import BlockSamples, damage, write_block_volume
+from dtsflow.volume.extension import EXTENSION_OFFSET, About, Extension
+from dtsflow.volume.format import BLOCK_BYTES, HEADER_BYTES
+from dtsflow.volume.manifest import Entry, manifest_digest, manifest_path
 
 # A busy machine makes any single example slow; a hang is caught by the faulthandler.
 hypothesis.settings.register_profile("dtsflow", deadline=None)
@@ -18,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the volumes that the upstream exporter wrote, and sources.json."""
+    """A folder with the volumes that the upstream exporter wrote, and their sources."""
     packed = Path(os.environ.get("DTSFLOW_REFERENCE", ROOT.parent / "shared" / "reference"))
     if not packed.is_dir():
         pytest.skip(f"no reference volumes at {packed} (set DTSFLOW_REFERENCE)")
@@ -26,7 +34,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for archive in sorted(packed.glob("*.dts.xz")):
         with lzma.open(archive) as source, (folder / archive.stem).open("wb") as target:
             shutil.copyfileobj(source, target, 1 << 22)
-    shutil.copy(packed / "sources.json", folder)
+    for name in ("sources.json", "val_sources.tar"):
+        shutil.copy(packed / name, folder)
     return folder
 
 
@@ -37,3 +46,67 @@ def workdir(tmp_path: Path) -> Iterator[Path]:
     os.chdir(tmp_path)
     yield tmp_path
     os.chdir(before)
+
+
+WriteIndexed = Callable[..., Path]
+
+
+def _manifest(path: Path, blocks: Sequence[BlockSamples]) -> None:
+    lines = []
+    for number, (data, label) in enumerate(one for block in blocks for one in block):
+        entry = Entry(
+            id=number,
+            name=f"class{label}/{number}.jpg",
+            label=label,
+            bytes=len(data),
+            sha256=hashlib.sha256(data).hexdigest(),
+            crc32=zlib.crc32(data),
+            width=1,
+            height=1,
+        )
+        lines.append(entry.line())
+    manifest_path(path).write_text("".join(lines), encoding="ascii")
+
+
+def _write_indexed(
+    path: Path,
+    blocks: Sequence[BlockSamples],
+    *,
+    level: int = 0,
+    manifest: bool = True,
+    copy: bool = True,
+    part: tuple[int, int, int] | None = None,
+) -> Path:
+    """Write a volume with an index; `copy` puts the header into the index again."""
+    write_block_volume(path, blocks, level=level, part=part)
+    stored = path.read_bytes()
+    if manifest:
+        _manifest(path, blocks)
+    extension = Extension(
+        header_crc=zlib.crc32(stored[:HEADER_BYTES]),
+        about=About(
+            class_names=("class0", "class1", "class2"),
+            header=stored[:HEADER_BYTES] if copy else b"",
+            manifest_sha256=manifest_digest(manifest_path(path)) if manifest else "",
+            packer="test",
+            options={},
+        ),
+        block_crcs=np.array(
+            [
+                zlib.crc32(stored[start : start + BLOCK_BYTES])
+                for start in range(BLOCK_BYTES, len(stored), BLOCK_BYTES)
+            ],
+            np.uint32,
+        ),
+        counts=np.array([len(block) for block in blocks], np.uint32),
+        widths=None,
+        heights=None,
+    )
+    damage(path, EXTENSION_OFFSET, extension.to_bytes())
+    return path
+
+
+@pytest.fixture(scope="session")
+def write_indexed() -> WriteIndexed:
+    """Write a volume with an extension index and a manifest, as the packer does."""
+    return _write_indexed

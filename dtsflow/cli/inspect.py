@@ -2,19 +2,31 @@
 
 import argparse
 import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dtsflow.memory.drawing import human_bytes
 from dtsflow.volume import open as open_volumes
+from dtsflow.volume.file import VolumeFile
+from dtsflow.volume.volume_set import VolumeSet
+
+Histogram = list[tuple[int, int, int]]  # from, below, how many
+
+_BAR = 40  # characters of the longest bar
+_NAMED = 8  # class names that the text shows
 
 
 def main(words: list[str]) -> int:
     """Show the volumes that `words` name."""
-    parser = argparse.ArgumentParser(prog="dtsflow inspect", description="Show a volume.")
+    parser = argparse.ArgumentParser(
+        prog="dtsflow inspect",
+        description="Show what volumes hold: header, blocks, classes, sizes.",
+    )
     parser.add_argument("path", metavar="PATH", help="a .dts file, a folder of them, or a glob")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON, with every header field")
     asked = parser.parse_args(words)
     facts = gather(asked.path)
     print(json.dumps(facts, indent=2) if asked.json else text(facts))
@@ -27,21 +39,62 @@ def gather(path: str) -> dict[str, Any]:
         described = volumes.volumes
         labels = np.bincount(volumes.labels, minlength=described.num_classes)
         counts = described.counts
+        in_blocks = described.layout == "blocks"
         return {
             "files": [str(file.path) for file in described.files],
             "bytes": sum(file.size for file in described.files),
             "kind": described.files[0].header.dataset_type.value,
             "split": "train" if described.is_training else "val or test",
-            "level": described.level if described.layout == "blocks" else None,
+            "level": described.level if in_blocks else None,
             "image": str(described.image),
             "samples": described.num_samples,
-            "blocks": len(counts) if described.layout == "blocks" else None,
-            "samples_per_block": _spread(counts) if described.layout == "blocks" else None,
+            "blocks": len(counts) if in_blocks else None,
+            "samples_per_block": _spread(counts) if in_blocks else None,
+            "block_samples": counts.tolist() if in_blocks else None,
             "sample_bytes": _spread(volumes.sizes),
+            "sample_bytes_histogram": histogram(volumes.sizes),
+            "short_side_histogram": histogram(_short_sides(described)),
             "classes": described.num_classes,
             "class_names": list(described.class_names),
             "samples_per_class": labels.tolist(),
+            "index": _index(described.files[0]),
+            "headers": [_header(file) for file in described.files],
         }
+
+
+def histogram(values: npt.NDArray[Any]) -> Histogram:
+    """How many values lie from each power of two to the next; empty without values."""
+    if not len(values):
+        return []
+    exponents = np.floor(np.log2(np.maximum(values, 1))).astype(np.int64)
+    lowest = int(exponents.min())
+    counts = np.bincount(exponents - lowest)
+    return [(1 << e, 2 << e, count) for e, count in enumerate(counts.tolist(), lowest)]
+
+
+def _short_sides(described: VolumeSet) -> npt.NDArray[np.int64]:
+    """The short side of each image whose size an index knows."""
+    sides = [
+        np.minimum(file.extension.widths, file.extension.heights)
+        for file in described.files
+        if file.extension is not None
+        and file.extension.widths is not None
+        and file.extension.heights is not None
+    ]
+    known = np.concatenate(sides).astype(np.int64) if sides else np.zeros(0, np.int64)
+    return known[known > 0]
+
+
+def _index(file: VolumeFile) -> dict[str, Any] | None:
+    if file.extension is None:
+        return None
+    about = asdict(file.extension.about)
+    del about["class_names"], about["header"]
+    return about
+
+
+def _header(file: VolumeFile) -> dict[str, Any]:
+    return {**asdict(file.header), "dataset_type": file.header.dataset_type.value}
 
 
 def _spread(values: Any) -> dict[str, float]:
@@ -68,7 +121,33 @@ def text(facts: dict[str, Any]) -> str:
         lines.append(("per block", f"{_spread_text(facts['samples_per_block'])} samples"))
     per_class = np.array(facts["samples_per_class"])
     lines.append(("classes", f"{facts['classes']:,}, {_spread_text(_spread(per_class))} samples"))
-    return "\n".join(f"{name:<13} {value}" for name, value in lines)
+    names = facts["class_names"]
+    more = ", …" if len(names) > _NAMED else ""
+    lines.append(("", ", ".join(names[:_NAMED]) + more))
+    lines += _index_lines(facts["index"])
+    shown = "\n".join(f"{name:<13} {value}" for name, value in lines)
+    for title, unit in (("sample bytes", "sample_bytes"), ("short side", "short_side")):
+        if len(bars := facts[f"{unit}_histogram"]) > 1:
+            shown += f"\n\n{title}\n{_drawn(bars)}"
+    return shown
+
+
+def _index_lines(index: dict[str, Any] | None) -> list[tuple[str, str]]:
+    if index is None:
+        return [("index", "none: the whole file has one checksum, its blocks have none")]
+    lines = [("index", f"by {index['packer']}: a checksum for every block")]
+    if index["statistics_images"]:
+        mean, std = (" ".join(f"{value:.4f}" for value in index[name]) for name in ("mean", "std"))
+        lines.append(("mean, std", f"{mean}, {std} (of {index['statistics_images']:,} images)"))
+    return lines
+
+
+def _drawn(bars: Histogram) -> str:
+    longest = max(count for _, _, count in bars)
+    return "\n".join(
+        f"{start:>12,} to {end - 1:<12,} {'█' * round(_BAR * count / longest):<{_BAR}} {count:,}"
+        for start, end, count in bars
+    )
 
 
 def _spread_text(spread: dict[str, float]) -> str:

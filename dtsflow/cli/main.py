@@ -4,22 +4,13 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 
-from dtsflow.cli import doctor, inspect, overview, pack, plan, run, synth
+from dtsflow.about import __version__
+from dtsflow.cli.commands import COMMANDS
 from dtsflow.cli.status import FAILED, INTERRUPTED, WRONG_USE
 from dtsflow.errors import ConfigError, DtsflowError, PlanError
-
-Command = Callable[[list[str]], int]
-
-COMMANDS: dict[str, tuple[Command, str]] = {
-    "run": (run.main, "stream batches as configured (the default: dtsflow +experiment=NAME)"),
-    "plan": (plan.main, "print what a run would do, and stop: order, graph, memory"),
-    "pack": (pack.main, "pack class folders of images into a DTS volume"),
-    "inspect": (inspect.main, "show what a volume holds"),
-    "synth": (synth.main, "make class folders of photo-like JPEGs to try things on"),
-    "doctor": (doctor.main, "check libraries, memory and CPUs, and say what to do"),
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,11 +52,14 @@ def _log_to_console() -> None:
 
 
 def _dispatch(words: list[str]) -> int:
+    if words and words[0] == "--version":
+        print(__version__)
+        return 0
     if not words or words[0] in ("-h", "--help"):
-        return overview.main({name: about for name, (_, about) in COMMANDS.items()})
-    if words[0] == "--version":
-        return overview.version()
-    if words[0] in COMMANDS:
-        command, _ = COMMANDS[words[0]]
-        return command(words[1:])
-    return run.main(words)
+        name, rest = "overview", words[1:]
+    elif words[0] in COMMANDS:
+        name, rest = words[0], words[1:]
+    else:
+        name, rest = "run", words
+    status: int = import_module(f"dtsflow.cli.{name}").main(rest)
+    return status

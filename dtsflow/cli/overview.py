@@ -1,17 +1,17 @@
 """`dtsflow` alone: what it can do here."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from dtsflow import __version__
+from dtsflow.cli.commands import COMMANDS
 from dtsflow.compose import config_folders
 
 
-def main(commands: Mapping[str, str]) -> int:
+def main(_words: list[str]) -> int:
     """Print commands, experiments and groups."""
     print(f"dtsflow {__version__}: DTS volumes to NHWC batches\n")
     print("usage: dtsflow [COMMAND] [KEY=VALUE ...] [--config-dir DIR]\n\ncommands")
-    for name, what in commands.items():
+    for name, what in COMMANDS.items():
         print(f"  {name:<9}{what}")
     folders = config_folders()
     print("\nexperiments (dtsflow +experiment=NAME)")
@@ -21,12 +21,6 @@ def main(commands: Mapping[str, str]) -> int:
     for group in _groups(folders):
         print(f"  {group:<10}{', '.join(_options(folders, group))}")
     print("\ntry\n  dtsflow +experiment=quickstart\n  dtsflow plan +experiment=quickstart")
-    return 0
-
-
-def version() -> int:
-    """Print the version."""
-    print(__version__)
     return 0
 
 

@@ -1,38 +1,164 @@
-"""`dtsflow pack`: class folders to a DTS volume."""
+"""`dtsflow pack`: images to DTS volumes."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
-from dtsflow.cli.progress import Progress
+from dtsflow.cli.counted import counted
+from dtsflow.cli.progress import PartProgress
 from dtsflow.memory.drawing import human_bytes
-from dtsflow.volume import pack_folder
+from dtsflow.volume import Choice, Encoding, Layout, Packing, estimate, pack
+
+Add = Callable[..., object]  # argparse's add_argument
+
+_SHOWN = 10  # rejects that a dry run lists
+
+_EPILOG = """\
+SRC is one or several of
+  a folder of class folders            flowers/train
+  a flat folder, with --labels         val/ --labels val.csv
+  a tar of either, or of one tar per class, read in place
+                                       ILSVRC2012_img_train.tar
+  DTS volumes: a file, a folder, or a quoted pattern
+                                       imagenet_train_lv0.dts
+or one set of MNIST or CIFAR files (idx, or the binary version), also in their archives.
+
+levels
+  0  bytes unchanged
+  1  short side at most 400 pixels, JPEG quality 90
+  2  as 1, then the middle 600 x 400 pixels
+  3  as 2, JPEG quality 80
+"""
 
 
 def main(words: list[str]) -> int:
     """Pack what `words` name; 0 also when single images were rejected."""
+    asked = _parser().parse_args(words)
+    packing = _packing(asked)
+    if asked.dry_run:
+        return _dry_run(asked, packing)
+    with PartProgress(quiet=asked.quiet) as progress:
+        packed = pack(asked.sources, asked.folder, packing, progress.show)
+    print(
+        f"{counted(packed.images, 'image')}, {counted(packed.classes, 'class')}, "
+        f"{counted(packed.blocks, 'block')}, "
+        f"{human_bytes(packed.bytes)}: {_names(packed.volumes)}"
+    )
+    if packed.left_out:
+        print(f"{counted(packed.left_out, 'image')} left out, not asked for")
+    if packed.rejects:
+        print(f"{counted(packed.rejects, 'file')} rejected, see {packed.path}.rejects.jsonl")
+    return 0
+
+
+def _dry_run(asked: argparse.Namespace, packing: Packing) -> int:
+    with PartProgress(quiet=asked.quiet) as progress:
+        found = estimate(asked.sources, asked.folder, packing, progress.show)
+    expected = found.expected
+    about = "" if expected.is_exact else "about "
+    lines = [
+        ("would write", _names(found.volumes)),
+        ("images", f"{found.images:,} of {counted(found.classes, 'class')}"),
+        ("left out", f"{found.left_out:,} not asked for"),
+        ("rejected", f"{len(found.rejects):,}"),
+        ("blocks", f"{about}{expected.blocks:,}, {human_bytes(expected.bytes)}"),
+        ("time", f"about {expected.seconds:,.0f} s to read and encode, and the writing"),
+    ]
+    for name, value in lines:
+        print(f"{name:<12} {value}")
+    for reject in found.rejects[:_SHOWN]:
+        print(f"  {reject.name}: {reject.reason}")
+    if len(found.rejects) > _SHOWN:
+        print(f"  and {len(found.rejects) - _SHOWN:,} more")
+    return 0
+
+
+def _names(volumes: tuple[Path, ...]) -> str:
+    more = f" and {len(volumes) - 1:,} more" if len(volumes) > 1 else ""
+    return f"{volumes[0]}{more}"
+
+
+def _packing(asked: argparse.Namespace) -> Packing:
+    return Packing(
+        split=asked.split,
+        name=asked.name,
+        encoding=Encoding(
+            level=asked.level,
+            short=asked.short,
+            long=asked.long,
+            quality=asked.quality,
+            subsampling=asked.subsampling,
+        ),
+        choice=Choice(
+            labels=asked.labels,
+            classes=asked.classes,
+            only=tuple(asked.only),
+            ids=asked.ids,
+            fraction=asked.fraction,
+            limit=asked.limit,
+        ),
+        layout=Layout(
+            volumes=asked.volumes,
+            oversize=asked.oversize,
+            upstream=asked.compat == "upstream",
+            min_blocks=asked.min_blocks,
+        ),
+        workers=asked.workers,
+        resume=asked.resume,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dtsflow pack",
-        description="Pack class folders of images into one DTS volume, bytes unchanged.",
+        description="Pack images into DTS volumes. Sources are only read.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("source", type=Path, metavar="SRC", help="a folder of class folders")
-    parser.add_argument("destination", type=Path, metavar="DST_FOLDER", help="gets the volume")
-    parser.add_argument("--split", required=True, choices=("train", "val", "test"))
-    parser.add_argument("--level", type=int, choices=(0,), default=0, help="0: bytes unchanged")
-    parser.add_argument("--name", help="data set's name in the file name (SRC's name)")
-    asked = parser.parse_args(words)
-    with Progress("pack") as progress:
-        packed = pack_folder(
-            asked.source,
-            asked.destination,
-            split=asked.split,
-            level=asked.level,
-            name=asked.name,
-            progress=lambda done, total: progress.show(done, images=1, total=total),
-        )
-    print(
-        f"{packed.images:,} images, {packed.classes:,} classes, {packed.blocks:,} blocks, "
-        f"{human_bytes(packed.bytes)}: {packed.path}"
+    add = parser.add_argument
+    add("sources", type=Path, nargs="+", metavar="SRC", help="what to pack, see below")
+    add("folder", type=Path, metavar="DST_FOLDER", help="gets NAME_SPLIT_lvLEVEL.dts")
+    add("--split", required=True, choices=("train", "val", "test"))
+    add("--level", type=int, choices=(0, 1, 2, 3), default=0, help="compression (0)")
+    add("--name", help="data set's name in the file name (SRC's name)")
+    add("--dry-run", action="store_true", help="say what would be written, and stop")
+    add("--resume", action="store_true", help="go on with a pack that was interrupted")
+    add("--workers", type=int, metavar="N", help="threads (one per processor)")
+    add("--quiet", action="store_true", help="no progress")
+    _add_choice(parser.add_argument_group("labels and subsets").add_argument)
+    _add_layout(parser.add_argument_group("blocks and volumes").add_argument)
+    _add_encoding(parser.add_argument_group("other than the level says").add_argument)
+    return parser
+
+
+def _add_choice(add: Add) -> None:
+    add("--labels", type=Path, metavar="CSV", help="file name and class of each image")
+    add("--classes", type=Path, metavar="FILE", help="class names in label order, one a line")
+    add("--only", action="append", default=[], metavar="CLASS", help="this class (repeatable)")
+    add("--ids", type=Path, metavar="FILE", help="these images, by number, one a line")
+    add("--fraction", type=float, metavar="F", help="this share of every class")
+    add("--limit", type=int, metavar="N", help="at most so many images")
+
+
+def _add_layout(add: Add) -> None:
+    add("--volumes", type=int, default=1, metavar="N", help="volumes to write (1)")
+    add(
+        "--oversize",
+        choices=("reject", "reencode"),
+        default="reject",
+        help="leave an image out that is larger than a block (reject), or encode it again",
     )
-    if packed.rejects:
-        print(f"{packed.rejects:,} files rejected, see {packed.path}.rejects.jsonl")
-    return 0
+    add(
+        "--compat",
+        choices=("none", "upstream"),
+        default="none",
+        help="upstream: byte for byte as upstream's exporter",
+    )
+    add("--min-blocks", type=int, metavar="N", help="upstream's minimum at level 0")
+
+
+def _add_encoding(add: Add) -> None:
+    add("--short", type=int, metavar="PIXELS", help="limit of the short side (400)")
+    add("--long", type=int, metavar="PIXELS", help="limit of the long side (3/2 of short)")
+    add("--quality", type=int, metavar="Q", help="JPEG quality, 1 to 100")
+    add("--subsampling", metavar="S", help="4:4:4, 4:2:2 or 4:2:0")

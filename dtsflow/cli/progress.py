@@ -11,10 +11,10 @@ _NARROW = 70  # columns: below this the bar is left out
 
 
 class Progress:
-    """The progress of one part of a job, such as an epoch."""
+    """The progress of one part of a job, such as an epoch; `unit` is what it counts."""
 
-    def __init__(self, title: str, total: int = 0) -> None:
-        self._title, self._total = title, total
+    def __init__(self, title: str, total: int = 0, *, unit: str = "images") -> None:
+        self._title, self._total, self._unit = title, total, unit
         self._done = self._images = 0
         self._began = self._shown = time.perf_counter()
         self._terminal = sys.stdout is not None and sys.stdout.isatty()
@@ -34,7 +34,7 @@ class Progress:
         rate = self._images / elapsed if elapsed > 0 else 0.0
         left = (self._total - self._done) * elapsed / max(1, self._done)
         ahead = f", {left:.0f} s left" if self._done < self._total else f", {elapsed:.1f} s"
-        return f"{self._done:,}/{self._total:,}  {rate:,.0f} images/s{ahead}"
+        return f"{self._done:,}/{self._total:,}  {rate:,.0f} {self._unit}/s{ahead}"
 
     def _draw(self) -> None:
         columns = shutil.get_terminal_size().columns
@@ -52,3 +52,38 @@ class Progress:
             print()
         elif error is None:
             print(f"{self._title}: {self._line()}", flush=True)
+
+
+class PartProgress:
+    """The progress of a job of several parts, one after the other, each on its line.
+
+    With `quiet` nothing is shown.
+    """
+
+    def __init__(self, *, quiet: bool = False, unit: str = "images") -> None:
+        self._quiet, self._unit = quiet, unit
+        self._part = ""
+        self._progress: Progress | None = None
+        self._done = 0
+
+    def show(self, part: str, done: int, total: int) -> None:
+        """Say that `done` of `total` are done in `part`, the first time or again."""
+        if self._quiet:
+            return
+        if self._progress is None or part != self._part:
+            self._end(None)
+            self._part, self._done = part, 0
+            self._progress = Progress(part, total, unit=self._unit)
+        self._progress.show(done, done - self._done, total)
+        self._done = done
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        if self._progress is not None:
+            self._progress.__exit__(None, error, None)
+            self._progress = None

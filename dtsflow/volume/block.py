@@ -84,14 +84,17 @@ def fill_block(
     """Lay out one block in `memory` (16 MiB, all written); give the bytes used."""
     assert len(memory) == BLOCK_BYTES
     assert len(samples) == len(labels) <= BLOCK_CAPACITY[level]
-    memory[:] = 0
     offset = BLOCK_HEADER_BYTES[level]
+    memory[:offset] = 0
     offsets = []
     for sample in samples:
-        memory[offset : offset + len(sample)] = np.frombuffer(sample, np.uint8)
+        end, following = offset + len(sample), offset + aligned(len(sample))
+        assert following <= BLOCK_BYTES
+        memory[offset:end] = np.frombuffer(sample, np.uint8)
+        memory[end:following] = 0
         offsets.append(offset)
-        offset += aligned(len(sample))
-    assert offset <= BLOCK_BYTES
+        offset = following
+    memory[offset:] = 0
     sizes = [len(sample) for sample in samples]
     head = (
         BLOCK_MAGIC[level]

@@ -1,6 +1,7 @@
 """What one volume on disk holds, from its header and its block indexes."""
 
 import os
+import zlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +14,12 @@ import numpy.typing as npt
 from dtsflow.errors import HeaderError
 from dtsflow.volume.block import BlockIndex, parse_block
 from dtsflow.volume.exact_read import opened, read_bytes
+from dtsflow.volume.extension import (
+    EXTENSION_OFFSET,
+    PREFIX_BYTES,
+    Extension,
+    extension_bytes,
+)
 from dtsflow.volume.format import BLOCK_BYTES, BLOCK_HEADER_BYTES, HEADER_BYTES
 from dtsflow.volume.header import Header
 from dtsflow.volume.header_rules import check
@@ -27,7 +34,8 @@ _TURN_BLOCKS = 64  # blocks one thread scans with one descriptor
 class VolumeFile:
     """One file that was read and found whole; nothing of it is open.
 
-    `counts` are the samples per block; an MNIST or CIFAR file has one entry.
+    `counts` are the samples per block; an MNIST or CIFAR file has one entry, and never
+    an extension index.
     """
 
     path: Path
@@ -36,6 +44,7 @@ class VolumeFile:
     counts: npt.NDArray[np.int64]
     largest_label: int
     largest_sample: int
+    extension: Extension | None = None
 
     @property
     def num_samples(self) -> int:
@@ -70,6 +79,7 @@ def read_file(path: Path) -> VolumeFile:
     if not header.dataset_type.in_blocks:
         return _read_small(path, header, size)
     _check_size(path, header, size)
+    extension = read_extension(path)
     indexes = _scan_blocks(path, header)
     counts = np.array([len(index) for index in indexes], np.int64)
     counts.flags.writeable = False
@@ -86,7 +96,44 @@ def read_file(path: Path) -> VolumeFile:
             f"{largest_label}. One of them is damaged: copy or export the file again."
         )
     largest_sample = max((int(index.sizes.max(initial=0)) for index in indexes), default=0)
-    return VolumeFile(path, header, size, counts, largest_label, largest_sample)
+    if extension is not None:
+        _check_extension(path, header, counts, extension)
+    return VolumeFile(path, header, size, counts, largest_label, largest_sample, extension)
+
+
+def read_extension(path: Path) -> Extension | None:
+    """Read and check the extension index of a block volume; None if it has none.
+
+    Raises:
+        HeaderError: It is damaged.
+        VolumeError: The file cannot be read.
+    """
+    with opened(path) as descriptor:
+        start = read_bytes(descriptor, PREFIX_BYTES, EXTENSION_OFFSET, path).tobytes()
+        total = extension_bytes(start, path)
+        area = read_bytes(descriptor, max(total, PREFIX_BYTES), EXTENSION_OFFSET, path)
+    return Extension.parse(area.tobytes(), path)
+
+
+def _check_extension(
+    path: Path, header: Header, counts: npt.NDArray[np.int64], extension: Extension
+) -> None:
+    if zlib.crc32(header.to_bytes()) != extension.header_crc:
+        raise HeaderError(
+            f"{path}: the header has the CRC-32 {zlib.crc32(header.to_bytes()):#010x}, the "
+            f"extension index says {extension.header_crc:#010x}. The header was changed: run "
+            f"`dtsflow verify {path}`."
+        )
+    if len(extension.about.class_names) < header.num_classes:
+        raise HeaderError(
+            f"{path}: the extension index names {len(extension.about.class_names)} classes, the "
+            f"header counts {header.num_classes}. Run `dtsflow verify {path}`."
+        )
+    if not np.array_equal(counts, extension.counts):
+        raise HeaderError(
+            f"{path}: the blocks hold {counts.sum()} samples and the extension index counts "
+            f"{extension.counts.sum()}, or they lie in other blocks. Run `dtsflow verify {path}`."
+        )
 
 
 def _read_small(path: Path, header: Header, size: int) -> VolumeFile:

@@ -2,17 +2,15 @@
 
 import io
 import os
-import secrets
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from dtsflow.errors import PackError
+from dtsflow.volume.appearing import appearing
 from dtsflow.volume.scene import Look, Plates, make_plates, paint
 
 # Shares of the sizes that half of ImageNet has; the rest follow a lognormal law.
@@ -52,7 +50,7 @@ def write_photos(
         )
     rng = np.random.Generator(np.random.PCG64(seed))
     plates = make_plates(rng)
-    with _appearing(folder) as unfinished:
+    with appearing(folder) as unfinished:
         for label in range(classes):
             (unfinished / _class_name(label)).mkdir()
 
@@ -94,19 +92,3 @@ def _draw_size(rng: np.random.Generator) -> tuple[int, int]:
 
 def _class_name(label: int) -> str:
     return f"class_{label:04d}"
-
-
-@contextmanager
-def _appearing(folder: Path) -> Iterator[Path]:
-    """A new folder that takes its name if the block ends well, and is gone if not."""
-    if folder.exists():
-        raise PackError(f"{folder} exists already. Remove it, or choose another folder.")
-    unfinished = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.part")
-    try:
-        unfinished.mkdir(parents=True)
-        yield unfinished
-        unfinished.rename(folder)
-    except OSError as error:
-        raise PackError(f"{folder} could not be written: {error}.") from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)

@@ -37,17 +37,37 @@ def scan(path: str | Path) -> VolumeSet:
         HeaderError, BlockError: A file is damaged.
     """
     found = [(place, read_header(place)) for place in find(path)]
-    members = _one_set(found, path)
+    members = one_set(found, path)
     volumes = VolumeSet(tuple(read_file(place) for place, _ in members))
+    _check_names(volumes)
     if volumes.num_samples == 0:
         raise SetError(f"{path} holds no samples: all its blocks are empty. Export it again.")
     return volumes
 
 
-def _one_set(found: Sequence[Found], path: str | Path) -> list[Found]:
-    groups = _group(found)
+def _check_names(volumes: VolumeSet) -> None:
+    named = {
+        file.extension.about.class_names: file.path
+        for file in volumes.files
+        if file.extension is not None
+    }
+    if len(named) > 1:
+        one, other = list(named.values())[:2]
+        raise SetError(
+            f"{one} and {other} have the same shape and different class names: they are of "
+            "two sets. Name the volumes of one, or move the foreign file away."
+        )
+
+
+def one_set(found: Sequence[Found], path: str | Path) -> list[Found]:
+    """The files of the one whole set that was found, in the order of their ids.
+
+    Raises:
+        SetError: They are several sets, or one that is not whole.
+    """
+    groups = group_files(found)
     if len(groups) > 1:
-        if all(_is_complete(group) for group in groups):
+        if all(is_complete(group) for group in groups):
             raise SetError(_several(groups, path))
         raise SetError(_foreign(groups))
     (group,) = groups
@@ -56,7 +76,7 @@ def _one_set(found: Sequence[Found], path: str | Path) -> list[Found]:
     return sorted(group, key=lambda member: member[1].volume_id)
 
 
-def _group(found: Sequence[Found]) -> list[list[Found]]:
+def group_files(found: Sequence[Found]) -> list[list[Found]]:
     """Sort files into the data sets they may belong to."""
     alike: dict[tuple[object, ...], list[Found]] = defaultdict(list)
     for place, header in found:
@@ -72,10 +92,11 @@ def _part_by_name(group: list[Found]) -> list[list[Found]]:
     for place, header in group:
         named[_NUMBERING.sub("", place.stem)].append((place, header))
     parts = list(named.values())
-    return parts if all(_is_complete(part) for part in parts) else [group]
+    return parts if all(is_complete(part) for part in parts) else [group]
 
 
-def _is_complete(group: Sequence[Found]) -> bool:
+def is_complete(group: Sequence[Found]) -> bool:
+    """Whether every volume of a set is there, once."""
     ids = sorted(header.volume_id for _, header in group)
     # By length first: a damaged header may say that there are four thousand million.
     return len(ids) == group[0][1].num_volumes and ids == list(range(len(ids)))

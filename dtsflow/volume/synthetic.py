@@ -11,14 +11,16 @@ from pydantic import Field
 from dtsflow.configurable import configurable
 from dtsflow.errors import PackError, VolumeError
 from dtsflow.volume.file import read_header
-from dtsflow.volume.packing import pack_folder
+from dtsflow.volume.manifest import manifest_path
+from dtsflow.volume.packing.options import Packing
+from dtsflow.volume.packing.pack import pack
 from dtsflow.volume.photos import write_photos
 from dtsflow.volume.scan import scan
 from dtsflow.volume.volume_set import VolumeSet
 
 log = logging.getLogger(__name__)
 
-_RECIPE = 1  # counts up when the same parameters give other images
+_RECIPE = 2  # counts up when the same parameters give other images
 
 
 @configurable
@@ -92,12 +94,13 @@ class Synthetic:
     def _make(self, room: Path) -> None:
         photos = room / "photos"
         write_photos(photos, images=self.images, classes=self.classes, seed=self.seed)
-        packed = pack_folder(photos, room, split="train", name=_name(self.volume.parent))
+        packed = pack(photos, room, Packing(split="train", name=_name(self.volume.parent)))
         record = {**self._parameters, "crc": read_header(packed.path).crc_code}
         written = room / self._record.name
         written.write_text(json.dumps(record) + "\n", encoding="utf-8")
         # The record first: a volume without one would not be known as ours.
         written.replace(self._record)
+        manifest_path(packed.path).replace(manifest_path(self.volume))
         packed.path.replace(self.volume)
 
 

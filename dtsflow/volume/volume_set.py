@@ -88,19 +88,22 @@ class VolumeSet:
 
     @property
     def num_classes(self) -> int:
-        """Classes of a small set; else the largest label + 1, from the data."""
-        return 1 + max(file.largest_label for file in self.files)
+        """The number of named classes; without names, the largest label + 1."""
+        return len(self._names) or 1 + max(file.largest_label for file in self.files)
+
+    @property
+    def names_classes(self) -> bool:
+        """Whether the volumes say what their classes are called."""
+        return bool(self._names)
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """A name per label; block volumes store none, theirs are the numbers."""
-        if self.kind.in_blocks:
-            return tuple(map(str, range(self.num_classes)))
-        return self._small.class_names
+        """A name per label; the number where the volumes hold no names."""
+        return self._names or tuple(map(str, range(self.num_classes)))
 
     def class_name(self, label: int) -> str:
         """The name of one class, without building all of them."""
-        return str(label) if self.kind.in_blocks else self._small.class_names[label]
+        return self._names[label] if self._names else str(label)
 
     @property
     def image(self) -> ImageSpec:
@@ -149,7 +152,7 @@ class VolumeSet:
         return index
 
     def fingerprint(self) -> str:
-        """SHA-256 over what the set is: each volume's size, header and block counts.
+        """SHA-256 over what the set is: each volume's size, header, counts, index CRC.
 
         Paths and times have no part in it, so a copied set is the same set.
         """
@@ -158,6 +161,8 @@ class VolumeSet:
             state.update(file.size.to_bytes(8, "little"))
             state.update(file.header.to_bytes())
             state.update(np.ascontiguousarray(file.counts, "<i8").tobytes())
+            if file.extension is not None:
+                state.update(file.extension.crc.to_bytes(4, "little"))
         return state.hexdigest()
 
     def check_content(self, memory: npt.NDArray[np.uint8]) -> None:
@@ -196,6 +201,14 @@ class VolumeSet:
         number, file = self._locate(block)
         inside = f"block {number} " if self.kind.in_blocks else ""
         return f"{file.path.name} {inside}sample {sample}"
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The names of all classes; empty where a block volume holds none."""
+        if not self.kind.in_blocks:
+            return self._small.class_names
+        extension = self.files[0].extension
+        return () if extension is None else extension.about.class_names
 
     @property
     def _small(self) -> SmallSet:

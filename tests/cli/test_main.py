@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dtsflow import __version__
-from dtsflow.cli.main import COMMANDS, main
+from dtsflow.cli.commands import COMMANDS
+from dtsflow.cli.main import main
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
 from dtsflow.volume.format import Kind
 
@@ -171,7 +172,7 @@ def test_photos_are_made_packed_and_run(capsys: pytest.CaptureFixture[str], work
     assert call(capsys, "synth", "photos", "--images", 7, "--classes", 2)[0] == 0
     status, told, _ = call(capsys, "pack", "photos", "out", "--split", "train", "--level", 0)
     assert status == 0
-    assert "7 images, 2 classes, 1 blocks" in told
+    assert "7 images, 2 classes, 1 block," in told
     path = workdir / "out" / "photos_train_lv0.dts"
     assert call(capsys, "+experiment=image_folder", f"volume.path={path}")[0] == 0
     report = json.loads(Path("runs/image_folder/report.json").read_text())

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from dtsflow.configurable import is_configurable
 from dtsflow.errors import PackError, SetError
 from dtsflow.volume.synthetic import Synthetic
+from dtsflow.volume.verifying.verify import verify
 
 
 @pytest.fixture
@@ -19,8 +20,10 @@ def test_it_makes_one_volume_and_cleans_up(source: Synthetic) -> None:
     source.prepare()
     assert sorted(path.name for path in Path(source.path).iterdir()) == [
         "quickstart_train_lv0.dts",
+        "quickstart_train_lv0.dts.manifest.jsonl",
         "quickstart_train_lv0.json",
     ]
+    assert verify([source.volume]).is_clean
     volumes = source.scan()
     assert (volumes.num_samples, volumes.num_classes) == (6, 3)
 

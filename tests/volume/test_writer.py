@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from dtsflow.errors import PackError
+from dtsflow.volume.block_header import Facts
 from dtsflow.volume.format import BLOCK_BYTES
 from dtsflow.volume.scan import scan
-from dtsflow.volume.writer import Facts, Samples, write_volume
+from dtsflow.volume.writer import Samples, write_volume
 
 FACTS = Facts(
     level=0, is_training=True, num_blocks=2, num_classes=5, max_pic_area=99, source_bytes=1000

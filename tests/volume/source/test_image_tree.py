@@ -1,9 +1,12 @@
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from dtsflow.errors import PackError
-from dtsflow.volume.image_tree import NO_CLASS, read_tree
+from dtsflow.volume.source.image_tree import read_tree
+from dtsflow.volume.source.listing import NO_CLASS
 
 
 def touch(folder: Path, *names: str) -> None:
@@ -73,3 +76,46 @@ def test_a_file_is_no_source(tmp_path: Path) -> None:
     touch(tmp_path, "x")
     with pytest.raises(PackError, match="x is no folder"):
         read_tree(tmp_path / "x")
+
+
+@pytest.mark.parametrize("name", ["a b.jpg", "\N{CAT FACE}.jpg", f"{'y' * 251}.jpg"])
+def test_any_file_name_is_a_name(tmp_path: Path, name: str) -> None:
+    touch(tmp_path, f"the class/{name}")
+    tree = read_tree(tmp_path)
+    assert tree.classes == ("the class",)
+    assert [image.name for image in tree.images] == [f"the class/{name}"]
+
+
+def test_a_link_to_nowhere_is_a_reject(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.jpg")
+    (tmp_path / "a" / "2.jpg").symlink_to("none.jpg")
+    tree = read_tree(tmp_path)
+    assert [image.name for image in tree.images] == ["a/1.jpg"]
+    assert [(one.name, one.reason) for one in tree.rejects] == [
+        ("a/2.jpg", "No such file or directory")
+    ]
+
+
+def test_links_that_lead_to_each_other_are_rejects(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.jpg")
+    (tmp_path / "a" / "2.jpg").symlink_to("3.jpg")
+    (tmp_path / "a" / "3.jpg").symlink_to("2.jpg")
+    tree = read_tree(tmp_path)
+    assert [image.name for image in tree.images] == ["a/1.jpg"]
+    assert [one.name for one in tree.rejects] == ["a/2.jpg", "a/3.jpg"]
+
+
+def test_a_folder_that_cannot_be_listed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touch(tmp_path, "a/1.jpg", "b/1.jpg")
+    scandir = os.scandir
+
+    def forbidding(folder: str) -> object:  # root may read everything
+        if folder.endswith("/b"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return scandir(folder)
+
+    monkeypatch.setattr("dtsflow.volume.source.image_tree.os.scandir", forbidding)
+    with pytest.raises(PackError, match="b cannot be listed: Permission denied"):
+        read_tree(tmp_path)

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtsflow.volume.bins import first_fit_decreasing
+from dtsflow.volume.packing.bins import first_fit_decreasing
 
 
 def by_scanning(sizes: list[int], capacity: int, most: int) -> list[list[int]]:

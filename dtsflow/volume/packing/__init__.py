@@ -1,0 +1,1 @@
+"""From images to volumes: arranging, encoding, writing, resuming."""

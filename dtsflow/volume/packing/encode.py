@@ -1,0 +1,190 @@
+"""One image, decoded, scaled, cut and written as a JPEG by Pillow."""
+
+import contextlib
+import io
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from dtsflow.volume.format import aligned
+from dtsflow.volume.packing.recipe import Recipe
+from dtsflow.volume.source.stored import Stored
+
+# Only what is sniffed and decoded in this process; Pillow hands EPS to another program.
+FORMATS: Final = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+END_OF_IMAGE: Final = b"\xff\xd9"  # without it no run would decode the JPEG
+
+_HEAD, _TAIL = 1 << 14, 1 << 10  # bytes: nearly all headers and end markers lie there
+_ORIENTATION = 0x0112  # the EXIF tag
+_SHRINKING = (95, 90, 85, 80, 70, 60, 50)  # qualities, tried in turn
+_TURNS = range(2, 9)  # its values that mean something else than upright
+# What Pillow raises on damaged files of one format or another.
+_REFUSALS: Final = (
+    OSError,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
+
+
+class Unusable(Exception):  # noqa: N818  # no error: a verdict on one image
+    """An image cannot be packed; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """An image as it will be stored."""
+
+    data: bytes
+    width: int
+    height: int
+
+
+def measure(data: bytes) -> tuple[int, int]:
+    """Read the width and the height from the header.
+
+    Raises:
+        Unusable: They are no image, or a JPEG that was cut short.
+    """
+    return _open(data).size
+
+
+def measure_stored(stored: Stored) -> tuple[int, int]:
+    """As `measure`, from no more of the bytes than it takes.
+
+    Raises:
+        Unusable: As `measure`.
+        OSError, PackError: They cannot be read.
+    """
+    if stored.size > _HEAD + _TAIL:
+        head, tail = stored.read_parts((0, _HEAD), (stored.size - _TAIL, _TAIL))
+        with contextlib.suppress(Unusable):  # some headers are longer, some at the end
+            return _open(head, tail).size
+    return measure(stored.read())
+
+
+def encode(data: bytes, recipe: Recipe) -> Encoded:
+    """Make the image that `recipe` describes.
+
+    The EXIF orientation is carried over, and never applied; a JPEG comment too, since
+    Pillow keeps it. Gray stays gray and CMYK stays CMYK. Alpha is dropped, a palette
+    looked up, of 16 bits the upper 8 are kept.
+
+    Raises:
+        Unusable: They are no image that Pillow can decode and write as JPEG.
+    """
+    image = _open(data)
+    try:
+        if recipe.upstream:
+            return _save(_upstream_mode(_shape(image, recipe)), recipe, 0)
+        orientation = _orientation(image)
+        return _save(_shape(_plain_mode(image), recipe), recipe, orientation)
+    except _REFUSALS as error:
+        raise Unusable(f"cannot be decoded or encoded: {_said(error)}") from error
+
+
+def shrink(data: bytes, capacity: int) -> Encoded:
+    """Encode an image again, with as much quality as lets it fit `capacity` bytes.
+
+    Raises:
+        Unusable: It is no image, or too large at any reasonable quality.
+    """
+    for quality in _SHRINKING:
+        encoded = encode(data, Recipe(boundary=1 << 16, crops=False, quality=quality))
+        if aligned(len(encoded.data)) <= capacity:
+            return encoded
+    raise Unusable(f"does not fit a block ({capacity} bytes) even at quality {_SHRINKING[-1]}")
+
+
+def rgb_histogram(data: bytes) -> list[int]:
+    """How often each value occurs in red, green and blue, 256 numbers each.
+
+    Raises:
+        Unusable: The image cannot be decoded.
+    """
+    image = _open(data)
+    try:
+        return _plain_mode(image).convert("RGB").histogram()
+    except _REFUSALS as error:
+        raise Unusable(f"cannot be decoded: {_said(error)}") from error
+
+
+def _open(data: bytes, tail: bytes | None = None) -> Image.Image:
+    """The image, without its pixels yet; `data` may end early where `tail` is given."""
+    if not data:
+        raise Unusable("the file is empty")
+    try:
+        image = Image.open(io.BytesIO(data), formats=FORMATS)
+    except UnidentifiedImageError as error:
+        raise Unusable("not an image that can be read") from error
+    except Image.DecompressionBombError as error:
+        raise Unusable(_said(error)) from error
+    except _REFUSALS as error:
+        raise Unusable(f"not an image that can be read: {_said(error)}") from error
+    rest = data if tail is None else tail
+    if image.format == "JPEG" and END_OF_IMAGE not in rest[-_TAIL:] and END_OF_IMAGE not in rest:
+        raise Unusable("a JPEG without an end-of-image marker: it was cut short")
+    return image
+
+
+def _shape(image: Image.Image, recipe: Recipe) -> Image.Image:
+    size = recipe.scaled(*image.size)
+    if size != image.size:
+        image = image.resize(size, Image.Resampling.LANCZOS)
+    box = recipe.window(*image.size)
+    return image if box is None else image.crop(box)
+
+
+def _upstream_mode(image: Image.Image) -> Image.Image:
+    return image.convert("RGB") if image.mode in ("RGBA", "LA", "P") else image
+
+
+def _plain_mode(image: Image.Image) -> Image.Image:
+    """Gray, RGB or CMYK with 8 bits."""
+    image.load()
+    if image.mode in ("L", "RGB", "CMYK"):
+        return image
+    if image.mode == "F":
+        raise ValueError("its pixels are 32-bit floats, which have no stated range")
+    if image.mode.startswith("I"):  # 16 bits a pixel, kept in 16 or in 32
+        values = np.clip(np.asarray(image), 0, 0xFFFF)
+        return Image.fromarray((values >> 8).astype(np.uint8))
+    image.info.pop("transparency", None)  # dropped; left in, Pillow warns that it drops it
+    return image.convert("L" if image.mode in ("1", "LA", "La") else "RGB")
+
+
+def _orientation(image: Image.Image) -> int:
+    try:
+        value = image.getexif().get(_ORIENTATION, 0)
+    except _REFUSALS:
+        return 0  # damaged metadata says nothing
+    return value if isinstance(value, int) and value in _TURNS else 0
+
+
+def _save(image: Image.Image, recipe: Recipe, orientation: int) -> Encoded:
+    options: dict[str, object] = {"quality": recipe.quality}
+    if recipe.subsampling is not None:
+        options["subsampling"] = recipe.subsampling
+    if orientation:
+        exif = Image.Exif()
+        exif[_ORIENTATION] = orientation
+        options["exif"] = exif.tobytes()
+    stored = io.BytesIO()
+    image.save(stored, "JPEG", **options)
+    return Encoded(stored.getvalue(), *image.size)
+
+
+def _said(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error) or type(error).__name__

@@ -1,0 +1,77 @@
+"""What a pack is asked to do."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from dtsflow.errors import PackError
+from dtsflow.volume.packing.recipe import Encoding
+from dtsflow.volume.source.choice import Choice
+
+Split = Literal["train", "val", "test"]
+Oversize = Literal["reject", "reencode"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How images are shared out over blocks and volumes.
+
+    `upstream` writes byte for byte what upstream's exporter writes, and no extension
+    index. `min_blocks` is that exporter's minimum at level 0; None is its own rule.
+    `oversize` says what becomes of an image that does not fit a block.
+    """
+
+    volumes: int = 1
+    oversize: Oversize = "reject"
+    upstream: bool = False
+    min_blocks: int | None = None
+
+    def check(self) -> None:
+        """Raise PackError for numbers out of range, and for what upstream cannot do."""
+        if self.volumes < 1 or (self.min_blocks is not None and self.min_blocks < 1):
+            raise PackError(
+                f"volumes = {self.volumes} and min-blocks = {self.min_blocks}: both start at 1."
+            )
+        if self.min_blocks is not None and not self.upstream:
+            raise PackError("min-blocks is a number of upstream's packer: add compat upstream.")
+        if self.upstream and (self.volumes > 1 or self.oversize != "reject"):
+            raise PackError(
+                "upstream writes one volume and encodes nothing twice: leave out volumes and "
+                "oversize, or compat upstream."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packing:
+    """All options of a pack; the defaults are the command's.
+
+    `name` begins the file names; None takes the source folder's, in lower case.
+    `workers` is a number of threads, None one per processor: they have no part in the
+    bytes. `resume` goes on with a pack that was killed.
+    """
+
+    split: Split
+    name: str | None = None
+    encoding: Encoding = field(default_factory=Encoding)
+    choice: Choice = field(default_factory=Choice)
+    layout: Layout = field(default_factory=Layout)
+    workers: int | None = None
+    resume: bool = False
+
+    def stem(self, source: Path) -> str:
+        """What the names of all files begin with, such as `flowers_train_lv0`.
+
+        Raises:
+            PackError: `name` leads to another folder, or hides the file.
+        """
+        return f"{self._name(source)}_{self.split}_lv{self.encoding.level}"
+
+    def _name(self, source: Path) -> str:
+        if self.name is not None:
+            if not self.name or self.name.startswith(".") or Path(self.name).name != self.name:
+                raise PackError(f"{self.name!r} cannot begin a file name; give letters and digits.")
+            return self.name
+        place = source.resolve()
+        if place.name in {"train", "val", "test"}:
+            place = place.parent
+        return (place.name if place.is_dir() else place.name.split(".")[0]).lower()

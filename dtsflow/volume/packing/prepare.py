@@ -1,0 +1,158 @@
+"""One image from where it lies to what is stored, with all that is recorded of it."""
+
+import hashlib
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from dtsflow.errors import PackError
+from dtsflow.volume.format import aligned
+from dtsflow.volume.packing.encode import (
+    Encoded,
+    Unusable,
+    encode,
+    measure_stored,
+    rgb_histogram,
+    shrink,
+)
+from dtsflow.volume.packing.recipe import Recipe
+from dtsflow.volume.packing.statistics import Sums, is_sampled, sums_of
+from dtsflow.volume.source.listing import NO_CLASS, Reject, SourceImage
+
+_AHEAD_BYTES = 1 << 26  # of sources, read before their turn
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An image to pack, with what vetting found; zeros where nothing was vetted.
+
+    `size` is what will be stored.
+    """
+
+    image: SourceImage
+    size: int = 0
+    width: int = 0
+    height: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An image as it will be stored, and what is recorded of it."""
+
+    image: SourceImage
+    encoded: Encoded
+    sha256: str
+    crc32: int
+    sums: Sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparer:
+    """Makes what is stored; the same bytes in any thread, in any order.
+
+    `recipe` is None where bytes stay unchanged; `reencodes` says that an image too
+    large for a block (`capacity` bytes) is encoded again, with less quality.
+    `sampled_from` is the number of images of the set; 0 takes no statistics.
+    """
+
+    recipe: Recipe | None
+    capacity: int
+    reencodes: bool = False
+    sampled_from: int = 0
+
+    def vet(self, image: SourceImage) -> Candidate | Reject:
+        """Look at an image's header, and at no more unless it does not fit a block."""
+        stored = image.stored
+        try:
+            _check_class(image)
+            width, height = measure_stored(stored)
+            size = stored.size
+            if aligned(size) > self.capacity:
+                encoded = self._fit(Encoded(stored.read(), width, height))
+                size, width, height = len(encoded.data), encoded.width, encoded.height
+        except (Unusable, OSError) as error:
+            return Reject(image.name, _reason(error))
+        return Candidate(image, size, width, height)
+
+    def prepare(self, candidate: Candidate) -> Prepared | Reject:
+        """Read, encode and digest one image.
+
+        Raises:
+            PackError: It was vetted, and can no longer be read.
+        """
+        image = candidate.image
+        try:
+            _check_class(image)
+            data = image.stored.read()
+            encoded = self.make(data, (candidate.width, candidate.height))
+        except (Unusable, OSError) as error:
+            if candidate.size:
+                raise PackError(
+                    f"{image.stored.path} could be read before, now: {_reason(error)}."
+                ) from error
+            return Reject(image.name, _reason(error))
+        digest = hashlib.sha256(data).hexdigest()
+        return Prepared(
+            image, encoded, digest, zlib.crc32(encoded.data), self._sums(image, encoded)
+        )
+
+    def make(self, data: bytes, size: tuple[int, int] = (0, 0)) -> Encoded:
+        """What is stored of a source's bytes; `size` is their image's, if known.
+
+        Raises:
+            Unusable: They are no image, or it does not fit a block.
+        """
+        if self.recipe is not None:
+            return self._fit(encode(data, self.recipe))
+        return self._fit(Encoded(data, *size))
+
+    def _fit(self, encoded: Encoded) -> Encoded:
+        if aligned(len(encoded.data)) <= self.capacity:
+            return encoded
+        if self.reencodes:
+            return shrink(encoded.data, self.capacity)
+        raise Unusable(f"{len(encoded.data)} bytes, a block takes {self.capacity}")
+
+    def _sums(self, image: SourceImage, encoded: Encoded) -> Sums:
+        if not (self.sampled_from and is_sampled(image.name, self.sampled_from)):
+            return Sums()
+        try:
+            return sums_of(rgb_histogram(encoded.data))
+        except Unusable:
+            return Sums()  # its header is fine; `verify --decode` finds such images
+
+
+def prepare_in_order(
+    preparer: Preparer, candidates: Iterable[Candidate], pool: ThreadPoolExecutor
+) -> Iterator[Prepared | Reject]:
+    """Prepare all by the pool's threads, and give them in order.
+
+    At most 64 MiB of sources are read before their turn.
+    """
+    waiting: deque[tuple[int, Future[Prepared | Reject]]] = deque()
+    held = 0
+    try:
+        for candidate in candidates:
+            size = candidate.image.stored.size
+            while waiting and held + size > _AHEAD_BYTES:
+                done_size, done = waiting.popleft()
+                held -= done_size
+                yield done.result()
+            waiting.append((size, pool.submit(preparer.prepare, candidate)))
+            held += size
+        while waiting:
+            yield waiting.popleft()[1].result()
+    finally:
+        for _, left in waiting:
+            left.cancel()
+
+
+def _check_class(image: SourceImage) -> None:
+    if image.label == NO_CLASS:
+        raise Unusable("lies in no class folder")
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)

@@ -1,0 +1,115 @@
+"""The hidden folder of a pack that is not finished: one process writes to it."""
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+from types import ModuleType
+from typing import Self
+
+from dtsflow.errors import PackError
+from dtsflow.volume.replacing import refuse_existing, sync_folder
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows: two packs into one folder are then not kept apart
+    fcntl = None
+
+_PLAN, _FINISHED, _LOCK = "plan", "finished", "lock"
+
+
+class Unfinished:
+    """A folder beside the destination, whose files take their final names together.
+
+    `plan` is a digest of everything that decides the bytes. A folder of the same plan
+    is gone on with where `resume` says so, and started anew otherwise.
+    """
+
+    def __init__(self, folder: Path, finals: tuple[Path, ...], *, plan: str, resume: bool) -> None:
+        self.folder = folder
+        self._finals, self._plan, self._resume = finals, plan, resume
+        self._lock = -1
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all files are complete, and only have to get their names."""
+        return (self.folder / _FINISHED).exists()
+
+    def __enter__(self) -> Self:
+        """Lock the folder, made new or found.
+
+        Raises:
+            PackError: Another process packs, a final name is taken, or the folder is of
+                another plan.
+        """
+        self._lock_folder()
+        try:
+            self._begin()
+        except BaseException:
+            self._unlock()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._unlock()
+
+    def install(self) -> None:
+        """Give all files their final names, and remove the folder.
+
+        It may be called again after a crash in the middle of it.
+        """
+        (self.folder / _FINISHED).touch()
+        sync_folder(self.folder)
+        for final in self._finals:
+            part = self.folder / final.name
+            if part.exists():
+                refuse_existing(final)
+                part.rename(final)
+        sync_folder(self.folder.parent)
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the folder with all that is in it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _begin(self) -> None:
+        recorded = self.folder / _PLAN
+        goes_on = self._resume and recorded.exists()
+        if goes_on and recorded.read_text(encoding="ascii") != self._plan:
+            raise PackError(
+                f"{self.folder} was begun with other sources or options: it cannot be gone on "
+                "with. Give the same ones, or start anew without resume."
+            )
+        if not (goes_on and self.is_finished):
+            for final in self._finals:
+                refuse_existing(final)
+        if not goes_on:
+            for entry in self.folder.iterdir():
+                if entry.name != _LOCK:
+                    entry.unlink()
+            recorded.write_text(self._plan, encoding="ascii")
+
+    def _lock_folder(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise PackError(f"{self.folder} cannot be written: {error.strerror}.") from error
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise PackError(
+                f"{self.folder} is being written by another process. Wait for it, or choose "
+                "another name or folder."
+            ) from error
+
+    def _unlock(self) -> None:
+        os.close(self._lock)
+        # Nothing but the lock: no pack was begun here.
+        if self.folder.exists() and {entry.name for entry in self.folder.iterdir()} <= {_LOCK}:
+            with contextlib.suppress(OSError):
+                self.remove()

@@ -1,0 +1,167 @@
+"""Writing the volumes of a pack so that a crash leaves whole files or none."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from dtsflow.errors import PackError
+from dtsflow.memory.align import aligned_bytes
+from dtsflow.volume.block_header import Facts, block_header
+from dtsflow.volume.checksum import combine_blocks
+from dtsflow.volume.extension import About
+from dtsflow.volume.format import BLOCK_BYTES
+from dtsflow.volume.header import Header
+from dtsflow.volume.manifest import manifest_digest, manifest_path, rejects_path
+from dtsflow.volume.packing import upstream
+from dtsflow.volume.packing.cutting import Cut, cut_as_planned, cut_next_fit, most_images
+from dtsflow.volume.packing.estimate import expect, known_bytes
+from dtsflow.volume.packing.gather import Progress, refuse_none
+from dtsflow.volume.packing.job import Job
+from dtsflow.volume.packing.prepare import prepare_in_order
+from dtsflow.volume.packing.shares import PACKER, Share, plan_digest, recorded_options
+from dtsflow.volume.packing.unfinished import Unfinished
+from dtsflow.volume.packing.volume_part import VolumePart
+from dtsflow.volume.replacing import check_space
+
+log = logging.getLogger(__name__)
+
+
+def write_volumes(job: Job, pool: ThreadPoolExecutor, report: Progress) -> None:
+    """Write all volumes of a job, with their manifests and lists of rejects.
+
+    Raises:
+        PackError: A final name is taken, the disk is full or fails, a source changed,
+            or no image could be packed.
+    """
+    finals = tuple(
+        path
+        for share in job.shares
+        for path in (manifest_path(share.volume), rejects_path(share.volume), share.volume)
+    )
+    plan = plan_digest(job.shares, job.gathered.classes, recorded_options(job.packing))
+    hidden = job.folder / f".{job.stem}.part"
+    try:
+        with Unfinished(hidden, finals, plan=plan, resume=job.packing.resume) as unfinished:
+            if not unfinished.is_finished:
+                _fill_all(job, unfinished, pool, report)
+            unfinished.install()
+    except OSError as error:
+        raise PackError(
+            f"{job.folder / job.stem} could not be written: {error}. Nothing has its final name "
+            "yet: mend the cause, then go on with resume."
+        ) from error
+
+
+def _fill_all(job: Job, unfinished: Unfinished, pool: ThreadPoolExecutor, report: Progress) -> None:
+    memory = aligned_bytes(BLOCK_BYTES)
+    level = job.packing.encoding.level
+    parts = [
+        VolumePart(unfinished.folder / share.volume.name, level, memory) for share in job.shares
+    ]
+    try:
+        _check_space(job, unfinished, pool)
+        done = 0
+        report("pack", done, len(job.gathered.candidates))
+        for share, part in zip(job.shares, parts, strict=True):
+            with part:
+                for position in _fill(job, share, part, pool):
+                    report("pack", done + position, len(job.gathered.candidates))
+            done += len(share.candidates)
+        _finish(job, parts)
+    except BaseException as error:
+        _leave(unfinished, parts, error)
+        raise
+
+
+def _fill(job: Job, share: Share, part: VolumePart, pool: ThreadPoolExecutor) -> Iterator[int]:
+    """Write the blocks that are missing; gives the place in the share after each."""
+    start = part.last.position
+    if not part.counts and share is job.shares[0]:
+        part.append(Cut((), job.gathered.rejects, 0))  # known before an image was read
+    stream = prepare_in_order(job.preparer, share.candidates[start:], pool)
+    layout, level = job.packing.layout, job.packing.encoding.level
+    if share.counts is not None:
+        cuts = cut_as_planned(stream, share.counts[len(part.counts) :], start)
+    else:
+        cuts = cut_next_fit(stream, level, most_images(level, upstream=layout.upstream), start)
+    for cut in cuts:
+        part.append(cut)
+        yield cut.position
+
+
+def _check_space(job: Job, unfinished: Unfinished, pool: ThreadPoolExecutor) -> None:
+    """Refuse to begin what the disk has no room for; what is there already counts."""
+    wanted = known_bytes(job.shares)
+    if wanted is None:
+        wanted = expect(job.shares, job.preparer, pool, job.packing.encoding.level).bytes
+    there = sum(entry.stat().st_size for entry in unfinished.folder.iterdir())
+    check_space(job.folder, max(0, wanted - there), what="the pack")
+
+
+def _finish(job: Job, parts: Sequence[VolumePart]) -> None:
+    """Write the headers, which say how many blocks all volumes have together."""
+    if not any(part.last.samples for part in parts):
+        refuse_none([reject for part in parts for reject in part.read_rejects()])
+    for part in parts:
+        if not part.counts:
+            raise PackError(
+                f"of the images for {part.volume.name} none could be packed. Ask for fewer volumes."
+            )
+    total_blocks = sum(len(part.counts) for part in parts)
+    for number, part in enumerate(parts):
+        header = _header(job, part, number, total_blocks)
+        part.finish(header, None if job.packing.layout.upstream else _about(job, part, header))
+    if rejected := sum(part.rejects for part in parts):
+        log.warning("%s: %d of %d images rejected", job.stem, rejected, _found(job))
+
+
+def _found(job: Job) -> int:
+    return len(job.gathered.candidates) + len(job.gathered.rejects)
+
+
+def _header(job: Job, part: VolumePart, number: int, total_blocks: int) -> Header:
+    level, is_training = job.packing.encoding.level, job.packing.split == "train"
+    is_upstream = job.packing.layout.upstream
+    facts = Facts(
+        level=level,
+        is_training=is_training,
+        num_blocks=len(part.counts),
+        num_classes=upstream.NUM_CLASSES if is_upstream else len(job.gathered.classes),
+        max_pic_area=(
+            upstream.MAX_PIC_AREA[is_training] if is_upstream and level == 0 else part.last.max_area
+        ),
+        source_bytes=part.last.source_bytes,
+        volume_id=number,
+        num_volumes=len(job.shares),
+        total_blocks=total_blocks,
+        # Upstream never counts the last block above level 0.
+        max_pic_per_block=max(part.counts[:-1], default=0) if is_upstream and level else None,
+    )
+    return block_header(facts, part.counts, combine_blocks(part.crcs, BLOCK_BYTES))
+
+
+def _about(job: Job, part: VolumePart, header: Header) -> About:
+    sums = part.last.sums
+    return About(
+        class_names=job.gathered.classes,
+        header=header.to_bytes(),
+        manifest_sha256=manifest_digest(manifest_path(part.volume)),
+        packer=f"dtsflow {PACKER}",
+        options=recorded_options(job.packing),
+        mean=sums.mean,
+        std=sums.std,
+        statistics_images=sums.images,
+    )
+
+
+def _leave(unfinished: Unfinished, parts: Sequence[VolumePart], error: BaseException) -> None:
+    """Keep what a resume can go on with, and remove what it cannot."""
+    blocks = sum(len(part.counts) for part in parts)
+    if blocks and isinstance(error, KeyboardInterrupt | OSError):
+        log.warning(
+            "%s keeps the %d blocks written so far: go on with --resume, or remove it",
+            unfinished.folder,
+            blocks,
+        )
+    else:
+        unfinished.remove()

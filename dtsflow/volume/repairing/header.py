@@ -1,0 +1,82 @@
+"""A damaged header area, made right again."""
+
+import zlib
+from collections.abc import Sequence
+
+from dtsflow.volume.checksum import combine_blocks
+from dtsflow.volume.extension import EXTENSION_OFFSET
+from dtsflow.volume.format import BLOCK_BYTES
+from dtsflow.volume.repairing.good_copy import GoodCopy
+from dtsflow.volume.repairing.patch import Patch
+from dtsflow.volume.verifying.block_volume import BlockVolume
+from dtsflow.volume.verifying.fields import read_fields, strange
+from dtsflow.volume.verifying.header_area import HeaderArea
+
+
+def proven_header(area: HeaderArea, copy: GoodCopy | None) -> bytes | None:
+    """The header that the index proves: its own, its copy, or another file's."""
+    if area.proven is not None or area.extension is None or copy is None:
+        return area.proven
+    return copy.area.raw if zlib.crc32(copy.area.raw) == area.extension.header_crc else None
+
+
+def mend_zeros(area: HeaderArea, patch: Patch) -> None:
+    """Write zeros where only zeros can be; not where an index may have been."""
+    for first, last in area.stray:
+        if first < EXTENSION_OFFSET or area.extension is not None or first == last:
+            what = f"header area: zeros from byte {first} to {last}"
+            patch.write(first, bytes(last + 1 - first), what)
+
+
+def mend_header(
+    volume: BlockVolume, crcs: Sequence[int], patch: Patch, copy: GoodCopy | None
+) -> bytes:
+    """Write the header of a volume whose index proves none, if its data prove it.
+
+    `crcs` are those of all blocks by now. The answer is the header afterwards.
+    """
+    raw = volume.area.raw
+    whole = combine_blocks(crcs, BLOCK_BYTES)
+    if copy is not None and copy.is_sound and copy.crc_code == whole:
+        if raw != copy.area.raw:
+            patch.write(0, copy.area.raw, f"header: taken from {copy.path}")
+        return copy.area.raw
+    right = volume.right_header
+    if raw == right and not strange(raw):
+        return raw
+    if whole != read_fields(raw)["crc_code"] or strange(raw):
+        patch.left.append(
+            "header: its data do not prove it, or a field has no one right value: give a good "
+            "copy with --from"
+        )
+        return raw
+    patch.write(0, right, "header: every field with one right value, from the blocks")
+    return right
+
+
+def mend_index(
+    area: HeaderArea, header: bytes, crcs: Sequence[int], patch: Patch, copy: GoodCopy | None
+) -> None:
+    """Take a damaged or lost index from a copy of the same header and data."""
+    lost = area.extension is None and any(
+        last > max(first, EXTENSION_OFFSET) for first, last in area.stray
+    )
+    if not area.index_damage and not lost:
+        return
+    if copy is not None and _proves_index(copy, area, header, crcs):
+        what = f"header area: from byte {EXTENSION_OFFSET} on taken from {copy.path}"
+        patch.write(EXTENSION_OFFSET, copy.behind_header(), what)
+    else:
+        patch.left.append(
+            "index: it can only be taken from a copy that has the same header, the same blocks "
+            "and a good index: give one with --from"
+        )
+
+
+def _proves_index(copy: GoodCopy, area: HeaderArea, header: bytes, crcs: Sequence[int]) -> bool:
+    extension = copy.area.extension
+    if combine_blocks(crcs, BLOCK_BYTES) != read_fields(header)["crc_code"] or copy.area.stray:
+        return False
+    if extension is None:
+        return not area.index_damage and copy.area.raw == header and copy.is_sound
+    return copy.area.proven == header and extension.block_crcs.tolist() == list(crcs)

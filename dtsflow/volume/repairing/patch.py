@@ -1,0 +1,66 @@
+"""Changes to a file in place."""
+
+import os
+from pathlib import Path
+from typing import BinaryIO, Self
+
+from dtsflow.errors import VolumeError
+
+
+class Patch:
+    """Writes single parts of one file, and remembers what was done and what was not.
+
+    In a dry run the file is not even opened, and `done` says what would be done. The
+    changes are on the disk when the context ends.
+    """
+
+    def __init__(self, path: Path, *, dry_run: bool) -> None:
+        self.path = path
+        self.done: list[str] = []
+        self.left: list[str] = []
+        self._dry_run = dry_run
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Self:
+        if not self._dry_run:
+            try:
+                self._file = self.path.open("r+b", buffering=0)
+            except OSError as error:
+                raise VolumeError(
+                    f"{self.path} cannot be opened for writing: {error.strerror}. Check that "
+                    "you may change it, or mend a copy."
+                ) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            with self._file as file:
+                os.fsync(file.fileno())
+            self._file = None
+
+    def write(self, offset: int, data: bytes | memoryview, what: str) -> None:
+        """Put all of `data` at `offset`, past the end too.
+
+        Raises:
+            VolumeError: The disk fails or is full.
+        """
+        if self._file is not None:
+            self._write(self._file, offset, memoryview(data))
+        self.done.append(what)
+
+    def cut(self, size: int, what: str) -> None:
+        """Leave the first `size` bytes only."""
+        if self._file is not None:
+            self._file.truncate(size)
+        self.done.append(what)
+
+    def _write(self, file: BinaryIO, offset: int, data: memoryview) -> None:
+        file.seek(offset)
+        try:
+            while data:  # a raw write may take less than it is given
+                data = data[file.write(data) :]
+        except OSError as error:
+            raise VolumeError(
+                f"{self.path}: writing at byte {offset} failed: {error.strerror}. Check the disk "
+                "and its free space, then run the repair again."
+            ) from error

@@ -1,0 +1,158 @@
+"""Classes and labels that files give, in place of the source's folders."""
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+
+from dtsflow.errors import PackError
+from dtsflow.volume.source.label_match import match
+from dtsflow.volume.source.listing import NO_CLASS, Listing, Reject
+from dtsflow.volume.source.text_lines import numbered_lines, read_text
+
+_HEADINGS = {"name", "file", "filename", "path", "image", "id"}
+_MOST_DIGITS = 18
+_MOST_CLASSES = 1 << 20  # a larger number is some identifier, not a label
+
+
+def read_classes(path: Path) -> tuple[str, ...]:
+    """Read class names, one a line; the first is class 0.
+
+    Raises:
+        PackError: The file cannot be read or is empty; a line is blank or comes twice.
+    """
+    first_line: dict[str, int] = {}
+    for number, name in numbered_lines(path):
+        if name in first_line:
+            raise PackError(
+                f"{path} line {number} is {name!r}, as line {first_line[name]} is. A class has "
+                "one number: remove one of the lines."
+            )
+        first_line[name] = number
+    if not first_line:
+        raise PackError(f"{path} is empty. Write one class name a line, class 0 first.")
+    return tuple(first_line)
+
+
+def read_labels(path: Path) -> dict[str, str]:
+    """Read the class of each file from the first two columns of a CSV.
+
+    A first row whose first cell is a heading (name, file, filename, path, image or id)
+    and empty rows are passed over; the rest of a row is not looked at.
+
+    Raises:
+        PackError: The file cannot be read or names no file; a row lacks a cell, or
+            gives a file another class than a row before.
+    """
+    labels: dict[str, str] = {}
+    rows = csv.reader(io.StringIO(read_text(path), newline=""), skipinitialspace=True, strict=True)
+    try:
+        for number, row in enumerate(filter(None, rows)):
+            if number == 0 and row[0].strip().lower() in _HEADINGS:
+                continue
+            _add_row(labels, row, f"{path} line {rows.line_num}")
+    except csv.Error as error:
+        raise PackError(f"{path} line {rows.line_num} is no CSV: {error}.") from error
+    if not labels:
+        raise PackError(f"{path} names no file. Write one row a file: its name, its class.")
+    return labels
+
+
+def label_by(listing: Listing, labels: dict[str, str], csv_path: Path) -> Listing:
+    """Give every image the class that `labels`, read from `csv_path`, has for it.
+
+    A row means the image with its whole name, else the one with its base name, else the
+    one with its base name but for the suffix of an image; never several. Images that no
+    row means are rejects. The classes are the sorted values; where all are whole
+    numbers, these are the labels, and the classes are called by them from 0 on.
+
+    Raises:
+        PackError: A row means no image, or several; a number is no label.
+    """
+    everything = [image.name for image in listing.images]
+    everything += [reject.name for reject in listing.rejects]  # a row for one is no mistake
+    rows = match(everything, labels, csv_path)
+    classes, label_of = _number_values(labels, csv_path)
+    images = []
+    rejects = list(listing.rejects)
+    for image in listing.images:
+        row = rows.get(image.name)
+        if row is None:
+            rejects.append(Reject(image.name, f"not in {csv_path.name}"))
+        else:
+            images.append(replace(image, label=label_of[labels[row]]))
+    return Listing(classes, tuple(images), tuple(sorted(rejects, key=lambda one: one.name)))
+
+
+def number_by(listing: Listing, classes: tuple[str, ...], path: Path) -> Listing:
+    """Number the classes as `classes`, read from the file at `path`, does.
+
+    All of them are classes of the result, also those that no image has. Where the
+    classes that images have are numbers (labels from a CSV, or volumes without class
+    names) and not all names in the file, each number means the line with it, from 0.
+
+    Raises:
+        PackError: A class that images have is not in the file.
+    """
+    used = sorted({image.label for image in listing.images} - {NO_CLASS})
+    numbers = {name: number for number, name in enumerate(classes)}
+    names = {label: listing.classes[label] for label in used}
+    by_name = all(name in numbers for name in names.values())
+    if not by_name and all(_is_number(name) and str(int(name)) == name for name in names.values()):
+        new = {label: _line(int(name), classes, path) for label, name in names.items()}
+    else:
+        new = {label: _number(name, numbers, path) for label, name in names.items()}
+    new[NO_CLASS] = NO_CLASS
+    images = tuple(
+        image if new[image.label] == image.label else replace(image, label=new[image.label])
+        for image in listing.images
+    )
+    return Listing(classes, images, listing.rejects)
+
+
+def _add_row(labels: dict[str, str], row: list[str], where: str) -> None:
+    name, label = (*row, "", "")[:2]
+    name, label = name.strip(), label.strip()
+    if not name or not label:
+        raise PackError(f"{where} is {','.join(row)!r}; it needs a file name, a comma, a class.")
+    if labels.setdefault(name, label) != label:
+        raise PackError(
+            f"{where} gives {name} the class {label!r}, a row before says {labels[name]!r}. "
+            "An image has one class: remove one of the rows."
+        )
+
+
+def _number_values(labels: dict[str, str], path: Path) -> tuple[tuple[str, ...], dict[str, int]]:
+    values = sorted(set(labels.values()))
+    if not all(_is_number(value.removeprefix("-")) for value in values):
+        return tuple(values), {value: rank for rank, value in enumerate(values)}
+    numbers = {value: int(value) for value in values}
+    for value, number in numbers.items():
+        if not 0 <= number < _MOST_CLASSES:
+            raise PackError(
+                f"{path} gives the class {value}; numbers are taken as labels, from 0 to "
+                f"{_MOST_CLASSES - 1}. Give names instead, or remove the rows without a class."
+            )
+    return tuple(map(str, range(max(numbers.values()) + 1))), numbers
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+
+
+def _line(number: int, classes: tuple[str, ...], path: Path) -> int:
+    if number >= len(classes):
+        raise PackError(
+            f"{path} names {len(classes)} classes, the source has a class {number}. Add the "
+            "missing lines: class 0 comes first."
+        )
+    return number
+
+
+def _number(name: str, numbers: dict[str, int], path: Path) -> int:
+    if name not in numbers:
+        raise PackError(
+            f"the class {name!r} of the source is not in {path}. Add it there as a new last "
+            "line, or remove the class from the source."
+        )
+    return numbers[name]

@@ -1,0 +1,111 @@
+"""DTS volumes as a source: every stored sample is an image."""
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from dtsflow.errors import PackError
+from dtsflow.volume.exact_read import opened, read_bytes
+from dtsflow.volume.file import VolumeFile
+from dtsflow.volume.manifest import manifest_path, read_manifest
+from dtsflow.volume.scan import scan
+from dtsflow.volume.source.listing import Listing, SourceImage
+from dtsflow.volume.source.safe_name import why_unsafe
+from dtsflow.volume.source.stored import Stored
+from dtsflow.volume.volume_set import VolumeSet
+
+log = logging.getLogger(__name__)
+
+
+def read_volumes(path: str | Path) -> tuple[Listing, VolumeSet]:
+    """List the samples of the data set that a file, a folder or a pattern names.
+
+    The images are in volume order, so image i is sample i of the set. Names are those
+    of the manifests if every volume has one that fits it; else the class and the
+    sample's number in the set. Classes are those of the extension index, or the numbers
+    up to the largest label.
+
+    Raises:
+        PackError: The set has no blocks, two samples have one name, or a name leads
+            out of its folder.
+        SetError: Nothing is there, several data sets are, or one is not whole.
+        HeaderError, BlockError: A file is damaged.
+        VolumeError: A file cannot be read, or a manifest is damaged.
+    """
+    volumes = scan(path)
+    if volumes.layout != "blocks":
+        raise PackError(
+            f"{path} holds {volumes.kind.value} pixels, not image files. Name a volume of images."
+        )
+    places = list(_places(volumes))
+    labels = [label for label, _ in places]
+    classes = volumes.class_names
+    names = _manifest_names(volumes, labels) or [
+        f"{classes[label]}/{number:08d}" for number, label in enumerate(labels)
+    ]
+    _check_names(names, volumes)
+    images = tuple(
+        SourceImage(name, label, stored)
+        for name, (label, stored) in zip(names, places, strict=True)
+    )
+    return Listing(classes, images), volumes
+
+
+def _places(volumes: VolumeSet) -> Iterator[tuple[int, Stored]]:
+    """The label and the bytes of each sample, in volume order."""
+    first = 0
+    for file in volumes.files:
+        path = str(file.path)
+        with opened(file.path) as descriptor:
+            mtime_ns = os.fstat(descriptor).st_mtime_ns
+            for block in range(first, first + len(file.counts)):
+                span = volumes.span(block)
+                front = read_bytes(descriptor, volumes.index_bytes(block), span.offset, file.path)
+                index = volumes.index(block, front)
+                rows = zip(
+                    index.labels.tolist(), index.offsets.tolist(), index.sizes.tolist(), strict=True
+                )
+                for label, offset, size in rows:
+                    yield label, Stored(path, span.offset + offset, size, file.size, mtime_ns)
+        first += len(file.counts)
+
+
+def _manifest_names(volumes: VolumeSet, labels: list[int]) -> list[str]:
+    """The names of all samples; empty if a manifest is missing or of something else."""
+    names: list[str] = []
+    for file in volumes.files:
+        place = manifest_path(file.path)
+        if not place.is_file():
+            return []
+        read = _names_of(place, file, labels[len(names) : len(names) + file.num_samples])
+        if read is None:
+            log.warning("%s is not of its volume; samples are named by number", place)
+            return []
+        names += read
+    return names
+
+
+def _names_of(place: Path, file: VolumeFile, labels: list[int]) -> list[str] | None:
+    names: list[str] = []
+    try:
+        for entry in read_manifest(place):
+            number = len(names)
+            if number == file.num_samples or (entry.id, entry.label) != (number, labels[number]):
+                return None
+            names.append(str(entry.name))
+    except OSError as error:
+        raise PackError(f"{place} cannot be read: {error.strerror}. Move it away.") from error
+    return names if len(names) == file.num_samples else None
+
+
+def _check_names(names: list[str], volumes: VolumeSet) -> None:
+    seen: set[str] = set()
+    for number, name in enumerate(names):
+        reason = "a second sample of this name" if name in seen else why_unsafe(name)
+        if reason or not name:
+            raise PackError(
+                f"{volumes.where(number)} is called {name!r} by its manifest or class: "
+                f"{reason or 'no name'}. Move the manifest away, and samples are named by number."
+            )
+        seen.add(name)

@@ -1,0 +1,52 @@
+"""What a check of volumes found."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dtsflow.errors import VolumeError
+
+Part = Literal["header", "header area", "index", "block", "file", "manifest", "set"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, and where.
+
+    `header` is the 144 bytes, `header area` the rest of it but for the `index`.
+    `block` and `sample` count from 0 in the file; `part` is then `block`.
+    """
+
+    path: Path
+    part: Part
+    block: int | None
+    sample: int | None
+    what: str
+
+    def __str__(self) -> str:
+        place = self.part if self.block is None else f"block {self.block}"
+        if self.sample is not None:
+            place += f", sample {self.sample}"
+        return f"{self.path}: {place}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was checked, and everything found wrong; `notes` are no damage."""
+
+    files: int
+    blocks: int
+    samples: int
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+def told(error: VolumeError, path: Path) -> str:
+    """What an error says, for a line that begins with the path already."""
+    text = str(error).removeprefix(f"{path}: ").replace(f"{path} ", "the file ", 1)
+    return text.split(" Run `dtsflow")[0]

@@ -1,0 +1,134 @@
+"""`dtsflow verify`: every damage of volumes, found and named."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dtsflow.errors import HeaderError, VolumeError
+from dtsflow.memory.limit import cpu_limit
+from dtsflow.volume.exact_read import opened, read_bytes
+from dtsflow.volume.find import find
+from dtsflow.volume.format import BLOCK_BYTES, HEADER_BYTES, Kind
+from dtsflow.volume.header import Header
+from dtsflow.volume.verifying.block_volume import read_block_volume
+from dtsflow.volume.verifying.blocks import Decode, Means
+from dtsflow.volume.verifying.header_area import read_header_area
+from dtsflow.volume.verifying.pixel_set import pixel_problems, read_pixel_file
+from dtsflow.volume.verifying.recognise import recognise
+from dtsflow.volume.verifying.report import Problem, Report, told
+from dtsflow.volume.verifying.sets import set_problems
+from dtsflow.volume.verifying.volume_problems import volume_problems
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """The report of one file; `header` is as it should be, None if nobody knows."""
+
+    path: Path
+    report: Report
+    header: bytes | None
+
+
+def verify(
+    paths: Sequence[Path | str],
+    *,
+    decode: Decode | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Check every byte of the volumes that files, folders and patterns name.
+
+    Nothing found wrong ends the check. `decode` is called with every stored image, by
+    several threads, and raises DecodeError for a bad one. `progress` is called with the
+    blocks done and all. Of a folder or pattern, also the sets must be whole.
+
+    Raises:
+        SetError: A path names no volume.
+    """
+    named = [(Path(path), find(path)) for path in paths]
+    files = list(dict.fromkeys(path for _, found in named for path in found))
+    done, total = 0, sum(map(_blocks, files))
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, max(done, total))
+
+    means = Means(decode, workers or cpu_limit(), tick)
+    checked = {path: _check(path, means) for path in files}
+    reports = [one.report for one in checked.values()]
+    for place, found in named:
+        if found != [place.expanduser()]:
+            reports.append(_check_sets(place, [checked[path] for path in found]))
+    return _total(reports)
+
+
+def _check(path: Path, means: Means) -> _File:
+    try:
+        size = path.stat().st_size
+        kind = recognise(path, size)
+        if kind is None:
+            return _unknown(path, size)
+        return (
+            _check_blocks(path, means) if kind.in_blocks else _check_pixels(path, kind, size, means)
+        )
+    except (VolumeError, OSError) as error:
+        what = told(error, path) if isinstance(error, VolumeError) else str(error)
+        return _File(path, Report(1, 0, 0, (Problem(path, "file", None, None, what),), ()), None)
+
+
+def _check_blocks(path: Path, means: Means) -> _File:
+    volume = read_block_volume(read_header_area(path), means)
+    problems, notes = volume_problems(volume)
+    samples = sum(one.count for one in volume.facts)
+    report = Report(1, len(volume.facts), samples, tuple(problems), tuple(notes))
+    return _File(path, report, volume.right_header)
+
+
+def _check_pixels(path: Path, kind: Kind, size: int, means: Means) -> _File:
+    file = read_pixel_file(path, kind, size)
+    problems, notes = pixel_problems(file)
+    means.tick()
+    report = Report(1, 1, file.samples, tuple(problems), tuple(notes))
+    return _File(path, report, file.right_header)
+
+
+def _unknown(path: Path, size: int) -> _File:
+    """A file that is no volume, or one of which nothing but a few words was written."""
+    with opened(path) as descriptor:
+        raw = read_bytes(descriptor, min(size, HEADER_BYTES), 0, path).tobytes()
+    try:
+        Header.parse(raw, path)
+        what = "nothing in it tells what it holds"
+    except HeaderError as error:
+        what = told(error, path)
+    return _File(path, Report(1, 0, 0, (Problem(path, "header", None, None, what),), ()), None)
+
+
+def _check_sets(place: Path, files: Sequence[_File]) -> Report:
+    members = [(one.path, one.header or b"") for one in files]
+    problems, notes = set_problems(place, members)
+    return Report(0, 0, 0, tuple(problems), tuple(notes))
+
+
+def _total(reports: Iterable[Report]) -> Report:
+    every = list(reports)
+    return Report(
+        files=sum(one.files for one in every),
+        blocks=sum(one.blocks for one in every),
+        samples=sum(one.samples for one in every),
+        problems=tuple(problem for one in every for problem in one.problems),
+        notes=tuple(note for one in every for note in one.notes),
+    )
+
+
+def _blocks(path: Path) -> int:
+    """Blocks of a file by its size; a pixel set is read as one."""
+    try:
+        return max(os.stat(path).st_size // BLOCK_BYTES - 1, 1)  # noqa: PTH116
+    except OSError:
+        return 1

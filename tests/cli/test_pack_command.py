@@ -1,0 +1,149 @@
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from dtsflow.cli.main import main
+from dtsflow.testing import jpeg
+from dtsflow.volume.access import open_volumes
+
+Run = tuple[int, str, str]
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: object) -> Run:
+    try:
+        status = main([str(word) for word in words])
+    except SystemExit as left:
+        status = int(left.code or 0)
+    told = capsys.readouterr()
+    return status, told.out, told.err
+
+
+@pytest.fixture
+def photos(workdir: Path) -> Path:
+    folder = workdir / "photos"
+    for number in range(20):
+        path = folder / "ab"[number % 2] / f"{number:02d}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(jpeg(420, 300, seed=number))
+    return folder
+
+
+def test_photos_are_packed_checked_and_written_back(
+    capsys: pytest.CaptureFixture[str], photos: Path
+) -> None:
+    status, told, _ = call(capsys, "pack", photos, "out", "--split", "train")
+    assert status == 0
+    assert "check: 20/20" in told
+    assert "pack: 20/20" in told
+    assert "20 images, 2 classes, 1 block, 32.0 MiB: out/photos_train_lv0.dts" in told
+    status, told, _ = call(capsys, "verify", "out", "--decode")
+    assert (status, told.splitlines()[-1]) == (
+        0,
+        "1 file, 1 block, 20 samples: nothing is wrong",
+    )
+    status, told, _ = call(capsys, "export", "out", "again")
+    assert status == 0
+    for path in photos.rglob("*.jpg"):
+        assert (Path("again") / path.relative_to(photos)).read_bytes() == path.read_bytes()
+
+
+def test_every_option_reaches_the_packer(capsys: pytest.CaptureFixture[str], photos: Path) -> None:
+    Path("names.txt").write_text("b\na\nc\n")
+    words = ["--split", "val", "--name", "mine", "--level", 2, "--classes", "names.txt"]
+    words += ["--only", "a", "--limit", 8, "--fraction", 1, "--volumes", 2, "--short", 200]
+    words += ["--long", 250, "--quality", 60, "--subsampling", "4:4:4", "--workers", 1, "--quiet"]
+    words += ["--oversize", "reencode"]
+    status, told, _ = call(capsys, "pack", photos, "out", *words)
+    assert status == 0
+    assert "12 images left out, not asked for" in told
+    assert "check" not in told
+    status, told, _ = call(capsys, "inspect", "out", "--json")
+    facts = json.loads(told)
+    assert [Path(file).name for file in facts["files"]] == [
+        "mine_val_lv2-00001-of-00002.dts",
+        "mine_val_lv2-00002-of-00002.dts",
+    ]
+    assert facts["class_names"] == ["b", "a", "c"]
+    assert facts["samples_per_class"] == [0, 8, 0]
+    recipe = facts["index"]["options"]["recipe"]
+    assert recipe | {"short": 200, "long": 250, "quality": 60, "subsampling": "4:4:4"} == recipe
+    assert facts["headers"][0]["max_pic_area"] == 250 * 200
+    assert facts["index"]["options"]["layout"]["oversize"] == "reencode"
+
+
+def test_compat_and_min_blocks_reach_the_packer(
+    capsys: pytest.CaptureFixture[str], photos: Path
+) -> None:
+    for path in photos.rglob("*.jpg"):
+        path.rename(path.with_suffix(".jpeg"))
+    words = ["--split", "train", "--compat", "upstream", "--min-blocks", 3]
+    assert call(capsys, "pack", photos, "out", *words)[0] == 0
+    facts = json.loads(call(capsys, "inspect", "out", "--json")[1])
+    assert (facts["blocks"], facts["index"]) == (3, None)
+    status, _, error = call(capsys, "pack", photos, "o", "--split", "train", "--min-blocks", 3)
+    assert (status, "min-blocks is a number of upstream's packer" in error) == (1, True)
+
+
+def test_labels_and_ids_choose_among_a_flat_tar(
+    capsys: pytest.CaptureFixture[str], workdir: Path
+) -> None:
+    with tarfile.open("flat.tar", "w") as tar:
+        for number in range(4):
+            path = workdir / f"{number}.jpg"
+            path.write_bytes(jpeg(seed=number))
+            tar.add(path, path.name)
+    Path("labels.csv").write_text("file,label\n0.jpg,dog\n1.jpg,cat\n2.jpg,dog\n")
+    Path("ids.txt").write_text("0\n1\n3\n")
+    words = ["--split", "test", "--labels", "labels.csv", "--ids", "ids.txt"]
+    status, told, _ = call(capsys, "pack", "flat.tar", "out", *words)
+    assert status == 0
+    assert "2 images, 2 classes" in told
+    assert "1 file rejected, see out/flat_test_lv0.dts.rejects.jsonl" in told
+    with open_volumes("out") as volumes:
+        assert sorted(sample.class_name for sample in volumes) == ["cat", "dog"]
+
+
+def test_a_dry_run_says_what_would_be_written(
+    capsys: pytest.CaptureFixture[str], photos: Path
+) -> None:
+    (photos / "a" / "empty.jpg").touch()
+    status, told, _ = call(capsys, "pack", photos, "out", "--split", "train", "--dry-run")
+    assert status == 0
+    for what in (
+        "would write  out/photos_train_lv0.dts",
+        "images       20 of 2 classes",
+        "rejected     1",
+        "blocks       1, 32.0 MiB",
+        "a/empty.jpg: the file is empty",
+    ):
+        assert what in told
+    assert not Path("out").exists()
+
+
+def test_a_pack_that_cannot_be_is_one_line(
+    capsys: pytest.CaptureFixture[str], photos: Path
+) -> None:
+    for words, what in (
+        (["nowhere", "out"], "nowhere is not there"),
+        ([photos, "out", "--quality", 50], "quality = 50 has no meaning here: level 0"),
+        ([photos, "out", "--level", 1, "--quality", 101], "quality = 101 is out of range"),
+        ([photos, "out", "--volumes", 0], "both start at 1"),
+        ([photos, "out", "--only", "c"], "no class 'c'"),
+    ):
+        status, _, error = call(capsys, "pack", *words, "--split", "train")
+        assert (status, error.count("\n")) == (1, 1)
+        assert what in error
+
+
+def test_inspect_draws_the_sizes(capsys: pytest.CaptureFixture[str], photos: Path) -> None:
+    (photos / "a" / "large.jpg").write_bytes(jpeg(2000, 1500))
+    call(capsys, "pack", photos, "out", "--split", "train")
+    status, told, _ = call(capsys, "inspect", "out")
+    assert status == 0
+    assert "mean, std" in told
+    short_sides = told[told.index("short side") :].splitlines()
+    assert short_sides[1].split()[:3] == ["256", "to", "511"]
+    assert short_sides[1].split()[-1] == "20"
+    assert short_sides[-1].split()[-1] == "1"
