@@ -13,7 +13,7 @@ from PIL import Image
 
 import dtsflow
 from dtsflow.testing import write_small_set
-from dtsflow.volume import pack_folder, write_photos
+from dtsflow.volume import Packing, pack, write_photos
 from dtsflow.volume.format import Kind
 
 DATA = HERE / "data"
@@ -28,7 +28,7 @@ def photos(images: int) -> tuple[Path, Path]:
         print(f"making {images:,} images: {folder}", flush=True)
         write_photos(folder, images=images, classes=CLASSES, seed=0)
     if not volume.exists():
-        pack_folder(folder, DATA, split="train", name=folder.name)
+        pack(folder, DATA, Packing(split="train", name=folder.name))
     return folder, volume
 
 

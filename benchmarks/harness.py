@@ -87,7 +87,7 @@ def pin(cores: int) -> tuple[int, ...]:
     return tuple(allowed[:cores])
 
 
-def alternate(sides: Sequence[Side], rounds: int) -> dict[str, Measured]:
+def alternate(sides: Sequence[Side], rounds: int, *, unit: str = "images") -> dict[str, Measured]:
     """Run all sides in turn, `rounds` times; a side that failed is not tried again."""
     measured = {side.name: Measured(problem=side.missing) for side in sides}
     for number in range(rounds):
@@ -95,7 +95,7 @@ def alternate(sides: Sequence[Side], rounds: int) -> dict[str, Measured]:
             record = measured[side.name]
             rate = None if record.problem else _measure(side, record)
             record.rates.append(rate)
-            shown = record.problem if rate is None else f"{rate:,.0f} images/s"
+            shown = record.problem if rate is None else f"{rate:,.0f} {unit}/s"
             print(f"round {number + 1}/{rounds}  {side.name:<44} {shown}", flush=True)
     return measured
 
@@ -135,11 +135,13 @@ def report(
     measured: dict[str, Measured],
     pairs: Sequence[Comparison],
     facts: dict[str, Any],
+    *,
+    unit: str = "images",
 ) -> None:
     """Print the tables and write them to `results/NAME.md` and `results/NAME.json`."""
     facts = {**machine(), **facts}
     lines = [f"# {name}", "", *(f"- {key}: {value}" for key, value in facts.items()), ""]
-    lines += [*_ratio_table(measured, pairs), "", *_rate_table(sides, measured)]
+    lines += [*_ratio_table(measured, pairs), "", *_rate_table(sides, measured, unit)]
     text = "\n".join(lines) + "\n"
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
@@ -168,8 +170,8 @@ def _problem(measured: dict[str, Measured], pair: Comparison) -> str:
     return next((problem for problem in problems if problem), "no round measured both")
 
 
-def _rate_table(sides: Sequence[Side], measured: dict[str, Measured]) -> list[str]:
-    lines = ["| side | images/s: median (min to max) | what ran | note |", "|---|---|---|---|"]
+def _rate_table(sides: Sequence[Side], measured: dict[str, Measured], unit: str) -> list[str]:
+    lines = [f"| side | {unit}/s: median (min to max) | what ran | note |", "|---|---|---|---|"]
     for side in sides:
         record = measured[side.name]
         rates = [rate for rate in record.rates if rate]

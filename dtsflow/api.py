@@ -10,8 +10,11 @@ from omegaconf import OmegaConf
 from dtsflow.build import build
 from dtsflow.compose import compose
 from dtsflow.errors import ConfigError
+from dtsflow.pipeline import AUTO, NEVER
+from dtsflow.plan import Plan
 from dtsflow.plan_text import plan_text
 from dtsflow.run import Run
+from dtsflow.state import State, state_at
 from dtsflow.telemetry.folder import RunFolder
 
 
@@ -24,7 +27,7 @@ def open(*config: str | Mapping[str, Any], config_dir: str | Path | None = None)
         config_dir: A folder of configs that is searched before `./conf` and our own.
 
     Raises:
-        ConfigError: The configuration makes no sense.
+        ConfigError: The configuration makes no sense, or `resume` cannot be done.
         PlanError: Its parts do not fit together.
         VolumeError: The data set is not what it should be.
     """
@@ -45,16 +48,48 @@ def start(values: Mapping[str, Any], *, command: str = "") -> Run:
     rank = pipeline.ranks.start()
     pipeline.volume.prepare()
     plan = pipeline.plan(rank)
+    # Before the folder is made: a finished one of its name, which PATH may name, moves.
+    begun = _named_state(plan)
     if pipeline.name is None:
-        return plan.open()
+        return plan.open(start=begun)
     folder = RunFolder.make(pipeline.name, rank, command)
     try:
+        own = _own_state(plan, folder)
+        if own is None:
+            folder.begin_anew()
         folder.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(values))))
         folder.write("plan.txt", plan_text(plan))
-        return plan.open(folder)
+        return plan.open(folder, own or begun)
     except BaseException:
         folder.close()
         raise
+
+
+def _named_state(plan: Plan) -> State | None:
+    """The state at the path that `resume` names, if it names one."""
+    resume = plan.pipeline.resume
+    if resume == AUTO and plan.pipeline.name is None:
+        raise ConfigError(
+            "resume: auto goes on with a run folder, and a run without a name has none. Give it "
+            "a name, or the path of a state."
+        )
+    return None if resume in (AUTO, NEVER) else _state(plan, state_at(resume))
+
+
+def _own_state(plan: Plan, folder: RunFolder) -> State | None:
+    """The state in the run's own folder, if `resume` means that one."""
+    resume = plan.pipeline.resume
+    if resume == NEVER or not folder.state.exists():
+        return None
+    if resume != AUTO and not folder.state.samefile(state_at(resume)):
+        return None
+    return _state(plan, folder.state)
+
+
+def _state(plan: Plan, path: Path) -> State:
+    state = State.load(path)
+    state.check(plan, path)
+    return state
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ from dtsflow.arena.host import Host
 from dtsflow.configurable import configurable
 from dtsflow.consumer.consumer import Consumer
 from dtsflow.decode.decoder import Decoder
+from dtsflow.decode.on_error import MaxErrors, OnError
 from dtsflow.decode.orientation import Orientation
 from dtsflow.decode.pixels import PixelDecoder
 from dtsflow.memory.budget import Budget
@@ -22,7 +23,7 @@ from dtsflow.po.shrink import can_shrink
 from dtsflow.ranks.rank import Rank
 from dtsflow.ranks.single import Single
 from dtsflow.reader.order import Order, Shuffle, Tail, auto_lanes, window_blocks
-from dtsflow.reader.resident import Resident
+from dtsflow.reader.reader import Reader
 from dtsflow.seed.address import check_field
 from dtsflow.spec import ImageSpec
 from dtsflow.station.engine import Engine
@@ -37,6 +38,7 @@ from dtsflow.volume.volume_set import Layout, VolumeSet
 CHUNK_ROWS = 64
 
 Auto = Literal["auto"]
+AUTO, NEVER = "auto", "never"  # what `resume` is, if no path
 Positive = Annotated[int, Field(ge=1, strict=True)]  # strict: true is not 1
 
 
@@ -57,6 +59,8 @@ class Decode(Protocol):
 
     orientation: Orientation
     scaled: bool
+    on_error: OnError
+    max_errors: MaxErrors
 
     @property
     def allows_native(self) -> bool:
@@ -83,11 +87,14 @@ class Pipeline:
         lanes: Canonical shards of an epoch; part of the order, so never taken from the
             number of ranks. `auto` is the largest divisor of `batch_size` up to 16.
         tail: What becomes of a last batch that is not full: `pad`, `drop` or `wrap`.
-        max_steps: `dtsflow run` ends after this many batches.
+        max_steps: `for batch in run`, and so `dtsflow run`, ends after so many batches.
+        resume: Where the run begins. `never`: at the beginning. `auto`: where the
+            unfinished run of the same name was stopped, if there is one. Else a run
+            folder or its state.json.
     """
 
     volume: Source
-    reader: Resident
+    reader: Reader
     decode: Decode
     po: Chain
     station: Station
@@ -103,6 +110,7 @@ class Pipeline:
     lanes: Annotated[int, Field(ge=1, lt=1 << 16, strict=True)] | Auto = "auto"
     tail: Tail = Tail.PAD
     max_steps: Positive | None = None
+    resume: Annotated[str, Field(min_length=1)] = NEVER
 
     def plan(self, rank: Rank) -> Plan:
         """Work out every spec, span and order of the run for one rank.
@@ -143,7 +151,7 @@ class Pipeline:
         program = self.po.program(volumes.image)
         shrinks = self.decode.scaled and not pixels and can_shrink(self.po.operations)
         if (core := self.core(volumes)) is None:
-            return ReferenceEngine(decoder, program, volumes.where, shrinks=shrinks)
+            return ReferenceEngine(decoder, program, shrinks=shrinks)
         specs = self.po.specs(volumes.image)
         stored = self.station.stored_channels(specs[-1].channels, specs[-1].dtype)
         return NativeEngine(
@@ -151,7 +159,6 @@ class Pipeline:
             decoder,
             program,
             FusedProgram(core, self.po.operations, specs, stored),
-            volumes.where,
             volumes.image if pixels else None,
             turns=self.decode.orientation == "apply",
             shrinks=shrinks,

@@ -10,7 +10,10 @@ from dtsflow.about import __version__
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.order import Order, Shuffle
+from dtsflow.reader.reader import Mode
+from dtsflow.reader.store import Store
 from dtsflow.spec import FieldSpec, ImageSpec, Place, RecordSpec
+from dtsflow.state import DIGITS, State
 from dtsflow.station.engine import Engine
 from dtsflow.tensor.dtype import DType
 from dtsflow.volume.volume_set import VolumeSet
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from dtsflow.pipeline import Pipeline
     from dtsflow.run import Run
     from dtsflow.telemetry.folder import RunFolder
+
+# Raise it whenever the same configuration comes to mean another order or other pixels.
+ALGORITHM = 1
 
 BESIDE_ROW_BYTES = 1 + 8  # `valid` and `sample_ids` of one row, in each of the two zones
 
@@ -49,8 +55,10 @@ class Plan:
     workers: int
     chunk_rows: int
 
-    def open(self, folder: "RunFolder | None" = None) -> "Run":
+    def open(self, folder: "RunFolder | None" = None, start: State | None = None) -> "Run":
         """Allocate memory, start threads and begin to read.
+
+        With `start` the run goes on there; it must be a state of this plan.
 
         Raises:
             MemoryPlanError: The plan needs more memory than `memory.limit`.
@@ -58,7 +66,7 @@ class Plan:
         from dtsflow.run import Run  # noqa: PLC0415  # a run knows its plan, so not the reverse
 
         self.pipeline.memory.check(self.memory_entries)
-        return Run(self, folder)
+        return Run(self, folder, start)
 
     def engine(self) -> Engine:
         """What one worker fills rows with."""
@@ -88,12 +96,35 @@ class Plan:
     @cached_property
     def memory_entries(self) -> dict[str, int]:
         """Bytes that the run will hold, by what they are for."""
+        mode, _ = self.reading
+        reader = self.pipeline.reader
+        held = reader.planned_bytes(mode, self.volumes, self.order, self.lanes)
+        name = "resident blocks" if mode == "resident" else "streaming windows"
+        return {**self._other_entries, name: held}
+
+    @cached_property
+    def reading(self) -> tuple[Mode, str]:
+        """How blocks are held in memory, and why; no sample or order depends on it.
+
+        Raises:
+            PlanError: Streaming was asked for and cannot be.
+        """
+        room = self.pipeline.memory.allowed_bytes() - sum(self._other_entries.values())
+        return self.pipeline.reader.choose(self.volumes, self.order, self.lanes, max(0, room))
+
+    @property
+    def _other_entries(self) -> dict[str, int]:
         return {
             "zones": self.memory.total_bytes,
             "rows beside the zones": 2 * self.rows * BESIDE_ROW_BYTES,
-            "resident blocks": self.pipeline.reader.planned_bytes(self.volumes),
             "order of an epoch": self.order.planned_bytes,
         }
+
+    def open_store(self, epoch: int, step: int) -> Store:
+        """Start reading; what is needed from there on first."""
+        mode, _ = self.reading
+        start = (epoch, step)
+        return self.pipeline.reader.open(mode, self.volumes, self.order, self.lanes, start)
 
     @property
     def total_bytes(self) -> int:
@@ -135,6 +166,33 @@ class Plan:
             ),
         )
 
+    def fingerprint(self) -> dict[str, str]:
+        """What a run that goes on must have as it was, each as a short digest.
+
+        Workers, ranks, the reader's mode, memory and machine have no part in it.
+        """
+        order, decode = self.order, self.pipeline.decode
+        items = {
+            "data": self.volumes.fingerprint(),
+            "seed": order.seed,
+            "batch_size": order.batch_size,
+            "lanes": order.lanes,
+            "window_bytes": order.window if order.shuffle is Shuffle.BLOCKS else None,
+            "shuffle": order.shuffle.value,
+            "tail": order.tail.value,
+            "decode": [decode.orientation, decode.scaled, decode.on_error],
+            "po": self._operations,
+            "algorithm": ALGORITHM,
+        }
+        return {
+            name: hashlib.sha256(json.dumps(item).encode()).hexdigest()[:DIGITS]
+            for name, item in items.items()
+        }
+
+    @property
+    def _operations(self) -> list[str]:
+        return [f"{type(o).__module__}.{o!r}" for o in self.pipeline.po.operations]
+
     def digest(self) -> str:
         """SHA-256 over what must agree for two ranks to deliver parts of one run."""
         order = self.order
@@ -149,7 +207,7 @@ class Plan:
             "window": order.window if order.shuffle is Shuffle.BLOCKS else None,
             "phase": order.phase,
             "decode": repr(self.pipeline.decode),
-            "operations": [f"{type(o).__module__}.{o!r}" for o in self.pipeline.po.operations],
+            "operations": self._operations,
             "memory": self.memory.digest(),
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -3,6 +3,7 @@
 from dtsflow.memory.drawing import human_bytes
 from dtsflow.plan import Plan
 from dtsflow.po.fused import divide
+from dtsflow.reader.block_reader import Verify
 from dtsflow.reader.order import divisors
 
 
@@ -50,7 +51,7 @@ def _graph(plan: Plan) -> list[str]:
     pipeline = plan.pipeline
     how = {
         "volume": type(pipeline.volume).__name__,
-        "reader": f"{type(pipeline.reader).__name__}, {pipeline.reader.io_threads} IO threads",
+        "reader": _reader(plan),
         "decode": _decode(plan),
         "station": f"{plan.workers} workers, chunks of {plan.chunk_rows} rows, 2 zones",
     }
@@ -89,6 +90,16 @@ def _decode(plan: Plan) -> str:
     if plan.volumes.layout == "pixels":
         return "raw pixels"
     return plan.pipeline.decode.describe()
+
+
+def _reader(plan: Plan) -> str:
+    mode, reason = plan.reading
+    reader = plan.pipeline.reader
+    verify = reader.verify.value
+    if reader.verify is not Verify.NONE and not plan.volumes.has_checksums:
+        verify = "structure only: without an index blocks have no checksum"
+    why = f" ({reason})" if reason else ""
+    return f"{mode}{why}, {reader.io_threads} IO threads, verify {verify}"
 
 
 def _memory(plan: Plan) -> list[str]:

@@ -7,10 +7,13 @@ from functools import partial
 from dtsflow.arena.host import HostArena
 from dtsflow.errors import ClosedError
 from dtsflow.plan import Plan
-from dtsflow.reader.resident import ResidentStore
 from dtsflow.reader.row_table import RowTable
+from dtsflow.reader.store import Store
+from dtsflow.state import State
+from dtsflow.station.bad_samples import BadSample, BadSamples
 from dtsflow.station.engine import Address, Engine, StageTimes
 from dtsflow.station.filler import Filler
+from dtsflow.station.substitutes import Substitutes
 from dtsflow.station.turns import ZONES, Turns
 from dtsflow.station.workers import Workers
 from dtsflow.telemetry.folder import RunFolder
@@ -23,19 +26,20 @@ class Resources:
     finalizer can close this.
     """
 
-    def __init__(self, plan: Plan, folder: RunFolder | None) -> None:
+    def __init__(self, plan: Plan, folder: RunFolder | None, start: State) -> None:
         pipeline = plan.pipeline
         self.folder = folder
         self.arena: HostArena = pipeline.arena.open(plan.memory, plan.stored_channels)
         self.engines: list[Engine] = [plan.engine() for _ in range(plan.workers)]
         self.workers = Workers(plan.workers)
         try:
-            delivery = plan.order.epoch(0).delivery(plan.lanes)
-            self.store: ResidentStore = pipeline.reader.open(plan.volumes, delivery)
+            self.store: Store = plan.open_store(start.epoch, start.step)
         except BaseException:
             self.workers.close()
             raise
         self._poison = pipeline.station.poison
+        self._substitutes = Substitutes(plan.volumes)
+        self._bad_samples: BadSamples | None = None
         self._turns: Turns | None = None
         self._closed = False
         self._process = os.getpid()
@@ -50,16 +54,31 @@ class Resources:
                 f"threads: open the plan in process {os.getpid()} itself."
             )
         if self._turns is not None:
-            self._turns.close()
+            self.end(self._turns)
+        timeout_s = plan.pipeline.station.timeout_s
+        # The pass before may still be reading the memory that the next one loads into.
+        self.workers.settle(timeout_s)
         self._turns = turns
-        table = RowTable(plan.order.epoch(epoch), plan.lanes, plan.rows)
+        order = plan.order.epoch(epoch)
+        self.store.begin(order, turns.steps)
+        table = RowTable(order, plan.lanes, plan.rows)
         address = Address(plan.order.seed, epoch, plan.order.phase)
-        make = partial(Filler, self.store, table, address, self.arena.zones, plan.chunk_rows)
-        self.workers.begin(
-            turns,
-            partial(_filler, make, self.engines),
-            timeout_s=plan.pipeline.station.timeout_s,
+        bad = BadSamples(
+            plan.pipeline.decode.on_error,
+            plan.volumes,
+            self._substitutes,
+            address,
+            stop=lambda: turns.is_closed,
         )
+        self._bad_samples = bad
+        make = partial(Filler, self.store, table, self.arena.zones, plan.chunk_rows, bad)
+        self.workers.begin(turns, partial(_filler, make, self.engines), timeout_s=timeout_s)
+
+    def bad_samples(self, turns: Turns, step: int) -> list[BadSample]:
+        """The bad samples of a filled batch, by row; they are given once."""
+        if turns is not self._turns or self._bad_samples is None:
+            return []
+        return self._bad_samples.of_batch(step)
 
     def release(self, turns: Turns, step: int) -> None:
         """Give a batch's zone back to the workers, unless its pass has ended."""
@@ -72,7 +91,9 @@ class Resources:
         """End a pass; workers leave it on their own, whatever they wait for."""
         turns.close()
         if turns is self._turns:
-            self._turns = None
+            self.store.end()
+            # Both may hold an error whose frames hold the run.
+            self._turns = self._bad_samples = None
 
     @property
     def times(self) -> StageTimes:

@@ -82,10 +82,11 @@ def _write_indexed(
     stored = path.read_bytes()
     if manifest:
         _manifest(path, blocks)
+    largest = max((label for block in blocks for _, label in block), default=0)
     extension = Extension(
         header_crc=zlib.crc32(stored[:HEADER_BYTES]),
         about=About(
-            class_names=("class0", "class1", "class2"),
+            class_names=tuple(f"class{label}" for label in range(max(3, 1 + largest))),
             header=stored[:HEADER_BYTES] if copy else b"",
             manifest_sha256=manifest_digest(manifest_path(path)) if manifest else "",
             packer="test",

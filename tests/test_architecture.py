@@ -17,8 +17,8 @@ VOCABULARY = {
     "errors", "configurable", "spec", "seed", "tensor", "memory", "ranks", "native",
 }  # fmt: skip
 ASSEMBLY = {
-    "__init__", "__main__", "about", "api", "build", "cli", "compose", "pipeline", "plan",
-    "plan_text", "resources", "run", "telemetry", "testing",
+    "__init__", "__main__", "about", "api", "build", "cli", "compose", "course", "pipeline",
+    "plan", "plan_text", "resources", "run", "state", "telemetry", "testing",
 }  # fmt: skip
 STAGES = ["volume", "reader", "decode", "po", "station", "arena", "consumer"]
 RIM = {"cupy": "arena/device.py", "mpi4py": "ranks/mpi.py", "turbojpeg": "decode/turbojpeg.py"}

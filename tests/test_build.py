@@ -50,6 +50,8 @@ def test_the_defaults_make_a_pipeline_of_frozen_values() -> None:
         ("station.channel_align=3", "station.channel_align: Input should be 1 or 4 (got 3)"),
         ("station.timeout_s=0", "station.timeout_s: Input should be greater than 0"),
         ("decode.orientation=turn", "decode.orientation: Input should be 'ignore' or 'apply'"),
+        ("decode.on_error=skip", "decode.on_error: Input should be 'raise', 'replace' or 'mask'"),
+        ("decode.max_errors=-1", "decode.max_errors: Input should be greater than or equal to 0"),
         ("name=''", "name: String should have at least 1 character"),
         ("volume=synthetic", "volume.path"),
     ],
@@ -70,10 +72,10 @@ def test_the_place_in_a_list_is_named_as_people_write_it() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("+reader.shufle=none", "reader.shufle: Resident has no such key. Did you mean 'shuffle'?"),
+        ("+reader.shufle=none", "reader.shufle: Reader has no such key. Did you mean 'shuffle'?"),
         ("+batchsize=3", "batchsize: Pipeline has no such key. Did you mean 'batch_size'?"),
         ("+station.zones=3", "station.zones: Station has no such key. Valid names: "),
-        ("+reader._partial_=true", "reader._partial_: Resident has no such key."),
+        ("+reader._partial_=true", "reader._partial_: Reader has no such key."),
     ],
 )
 def test_unknown_keys_are_refused_with_the_nearest_valid_name(override: str, message: str) -> None:
@@ -101,12 +103,15 @@ def test_only_configurable_classes_may_be_named(target: str) -> None:
 
 
 def test_a_misspelt_class_gets_the_nearest_one() -> None:
-    assert "Did you mean 'Resident'?" in refusal("reader._target_=dtsflow.reader.Residnt")
+    assert "Did you mean 'Reader'?" in refusal("reader._target_=dtsflow.reader.Reder")
 
 
 def test_a_class_of_another_stage_is_refused() -> None:
-    assert "an instance of Resident" in refusal(
+    assert "an instance of Reader" in refusal(
         "reader._target_=dtsflow.arena.Host",
+        "~reader.mode",
+        "~reader.verify",
+        "~reader.io_retries",
         "~reader.shuffle",
         "~reader.window_bytes",
         "~reader.io_threads",

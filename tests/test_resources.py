@@ -11,6 +11,7 @@ from dtsflow.errors import ClosedError
 from dtsflow.plan import Plan
 from dtsflow.ranks.rank import Rank
 from dtsflow.resources import Resources
+from dtsflow.state import State
 from dtsflow.station.turns import Turns
 from dtsflow.testing import write_small_set
 from dtsflow.volume.format import Kind
@@ -25,7 +26,7 @@ def plan(tmp_path: Path) -> Plan:
 
 @pytest.fixture
 def resources(plan: Plan) -> Iterator[Resources]:
-    made = Resources(plan, None)
+    made = Resources(plan, None, State("train", 0, 0, {}))
     yield made
     made.close()
 
@@ -74,7 +75,7 @@ def test_a_released_zone_is_poisoned_and_filled_again(plan: Plan, resources: Res
 
 
 def test_after_close_there_is_no_thread_and_no_new_pass(plan: Plan) -> None:
-    resources = Resources(plan, None)
+    resources = Resources(plan, None, State("train", 0, 0, {}))
     assert "dtsflow-worker-1" in threads()
     turns = turns_of(plan)
     resources.begin(plan, 0, turns)

@@ -266,7 +266,7 @@ def test_the_first_batches_leave_before_the_last_block_is_read(
         offsets.append(offset)
         return read_into(descriptor, memory, offset, path, **stop)
 
-    monkeypatch.setattr("dtsflow.reader.resident.read_into", gated)
+    monkeypatch.setattr("dtsflow.reader.block_reader.read_into", gated)
     with open_run(volume, batch_size=1, reader={"io_threads": 1}) as run:
         batches = iter(run.epoch(0))
         next(batches)
@@ -367,7 +367,7 @@ def test_a_consumer_that_waits_too_long_learns_which_side_stalled(
         gate.wait(20)
         return read_into(*arguments, **stop)
 
-    monkeypatch.setattr("dtsflow.reader.resident.read_into", stuck)
+    monkeypatch.setattr("dtsflow.reader.block_reader.read_into", stuck)
     with open_run(volume, station={"timeout_s": 0.2}) as run:
         with pytest.raises(StallError, match=r"workers stalled.*3 of 3 blocks are not read"):
             next(iter(run.epoch(0)))

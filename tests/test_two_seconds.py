@@ -15,7 +15,7 @@ import atexit, sys, threading, time
 own = lambda: sorted(t.name for t in threading.enumerate() if t.name.startswith("dtsflow"))
 atexit.register(lambda: print("left", own(), flush=True))
 import dtsflow
-from dtsflow.reader import resident
+from dtsflow.reader import block_reader
 from dtsflow.station.filler import Filler
 
 def ready():
@@ -33,11 +33,11 @@ def slow(*arguments, stop):
         time.sleep(0.05)  # the time of a piece
     return False
 
-resident.read_into = slow
+block_reader.read_into = slow
 """
 
 HUNG_DISK = """
-resident.read_into = lambda *arguments, stop: threading.Event().wait()
+block_reader.read_into = lambda *arguments, stop: threading.Event().wait()
 """
 
 WHEN_WAITING = """

@@ -8,6 +8,7 @@ from dtsflow.cli.counted import counted
 from dtsflow.cli.progress import PartProgress
 from dtsflow.memory.drawing import human_bytes
 from dtsflow.volume import Choice, Encoding, Layout, Packing, estimate, pack
+from dtsflow.volume.manifest import rejects_path
 
 Add = Callable[..., object]  # argparse's add_argument
 
@@ -47,7 +48,8 @@ def main(words: list[str]) -> int:
     if packed.left_out:
         print(f"{counted(packed.left_out, 'image')} left out, not asked for")
     if packed.rejects:
-        print(f"{counted(packed.rejects, 'file')} rejected, see {packed.path}.rejects.jsonl")
+        lists = tuple(filter(Path.exists, map(rejects_path, packed.volumes)))
+        print(f"{counted(packed.rejects, 'file')} rejected, see {_names(lists)}")
     return 0
 
 
@@ -133,7 +135,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_choice(add: Add) -> None:
     add("--labels", type=Path, metavar="CSV", help="file name and class of each image")
-    add("--classes", type=Path, metavar="FILE", help="class names in label order, one a line")
+    add(
+        "--classes",
+        type=Path,
+        metavar="FILE",
+        help="class names in label order, one a line; or a volume that has them",
+    )
     add("--only", action="append", default=[], metavar="CLASS", help="this class (repeatable)")
     add("--ids", type=Path, metavar="FILE", help="these images, by number, one a line")
     add("--fraction", type=float, metavar="F", help="this share of every class")

@@ -1,8 +1,11 @@
 """Progress on a terminal as a bar, elsewhere as one plain line per part."""
 
+import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
 
 _REFRESH_S = 0.1
@@ -74,7 +77,8 @@ class PartProgress:
             self._end(None)
             self._part, self._done = part, 0
             self._progress = Progress(part, total, unit=self._unit)
-        self._progress.show(done, done - self._done, total)
+        with self._unwatched():
+            self._progress.show(done, done - self._done, total)
         self._done = done
 
     def __enter__(self) -> Self:
@@ -85,5 +89,14 @@ class PartProgress:
 
     def _end(self, error: BaseException | None) -> None:
         if self._progress is not None:
-            self._progress.__exit__(None, error, None)
+            with self._unwatched():
+                self._progress.__exit__(None, error, None)
             self._progress = None
+
+    @contextmanager
+    def _unwatched(self) -> Iterator[None]:
+        """Go on with the job where nobody reads what it says, as after `| head`."""
+        try:
+            yield
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

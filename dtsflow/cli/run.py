@@ -1,48 +1,56 @@
 """`dtsflow run`: stream the batches of every epoch into the consumer."""
 
 import shlex
-from itertools import islice
+import sys
 
 from dtsflow.api import start
 from dtsflow.cli.overrides import configure
 from dtsflow.cli.progress import Progress
-from dtsflow.cli.summary import summary
-from dtsflow.consumer.consumer import Setting, Sink
+from dtsflow.cli.signals import Signals
+from dtsflow.cli.status import SIGNALLED
+from dtsflow.cli.summary import at, summary
+from dtsflow.consumer.consumer import Setting
 from dtsflow.run import Run
 from dtsflow.seed.address import PHASE, phase_number
 
 
 def main(words: list[str]) -> int:
-    """Run what `words` configure, show progress, and sum it up."""
+    """Run what `words` configure, show progress, and sum it up.
+
+    A signal ends the run after the batch in hand; the status is then 128 + its number.
+    """
     configured = configure("run", "Stream batches as configured.", words)
     command = shlex.join(["dtsflow", *words])
     with start(configured.composed.values, command=command) as run:
-        stream(run)
-        report = run.report()
-        print(summary(report, run))
-    return 0
+        if not run.start.is_beginning:
+            print(f"going on at {_place(run)}")
+        with Signals(run.stopping) as signals:
+            stream(run)
+            if run.stopping.ended:
+                run.close()  # a second signal must not come before the state is written
+        print(summary(run.report(), run))
+        if not run.stopping.ended:
+            return 0
+    assert signals.came is not None
+    told = f"stopped by {signals.came.name} at {_place(run)}; go on with resume=auto"
+    print(f"dtsflow: {told}", file=sys.stderr)
+    return SIGNALLED + signals.came
 
 
 def stream(run: Run) -> None:
-    """Deliver every epoch to the configured consumer; its results go into the run."""
-    pipeline = run.plan.pipeline
-    sink = pipeline.consumer.open(_setting(run))
-    left = pipeline.max_steps or pipeline.epochs * run.plan.order.steps
-    for epoch in range(pipeline.epochs):
-        if left <= 0:
-            break
-        left -= _stream_epoch(run, epoch, sink, left)
+    """Deliver what is left of the run to its consumer, whose results go into it."""
+    sink = run.plan.pipeline.consumer.open(_setting(run))
+    for batches in run.passes():
+        with Progress(f"epoch {batches.epoch}", len(batches)) as progress:
+            for done, batch in enumerate(batches, 1):
+                sink.take(batch)
+                progress.show(done, images=int(batch.valid.sum()))
     run.results.update(sink.results())
 
 
-def _stream_epoch(run: Run, epoch: int, sink: Sink, most: int) -> int:
-    batches = run.epoch(epoch)
-    steps = min(len(batches), most)
-    with Progress(f"epoch {epoch}", steps) as progress:
-        for done, batch in enumerate(islice(batches, steps), 1):
-            sink.take(batch)
-            progress.show(done, images=int(batch.valid.sum()))
-    return steps
+def _place(run: Run) -> str:
+    state = run.state()
+    return at(state.epoch, state.step, run.plan.order.steps)
 
 
 def _setting(run: Run) -> Setting:

@@ -2,4 +2,5 @@
 
 FAILED = 1
 WRONG_USE = 2  # as argparse ends
-INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
+SIGNALLED = 128  # plus the signal's number, as a shell reports it
+INTERRUPTED = 130  # by SIGINT

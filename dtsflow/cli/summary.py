@@ -5,6 +5,7 @@ from typing import Any
 
 from dtsflow.memory.drawing import human_bytes
 from dtsflow.run import Run
+from dtsflow.telemetry.bad_sample_log import BAD_SAMPLES
 
 
 def summary(report: dict[str, Any], run: Run) -> str:
@@ -15,7 +16,9 @@ def summary(report: dict[str, Any], run: Run) -> str:
     work = sum(busy.values()) or 1.0
     shares = "   ".join(f"{name} {took:.2f} s ({took / work:.0%})" for name, took in busy.items())
     lines = [
+        *_resumed(report),
         ("images", f"{report['images']:,} in {report['steps']:,} steps"),
+        *_bad(report["bad_samples"], run),
         ("speed", f"{report['images_per_s']:,.0f} images/s with {report['workers']} workers"),
         ("first batch", f"{report['first_batch_s']:.2f} s after opening the plan"),
         ("workers", shares),
@@ -32,6 +35,26 @@ def summary(report: dict[str, Any], run: Run) -> str:
     if run.folder is not None:
         lines.append(("written to", f"{_short(run.folder.path)}/"))
     return "\n".join(f"{name:<16} {text}" for name, text in lines)
+
+
+def _bad(count: int, run: Run) -> list[tuple[str, str]]:
+    if not count:
+        return []
+    action = run.plan.pipeline.decode.on_error
+    done = {"mask": "masked", "replace": "replaced"}[action]
+    listed = "" if run.folder is None else f", listed in {BAD_SAMPLES}"
+    return [("bad samples", f"{count:,} {done}{listed}")]
+
+
+def _resumed(report: dict[str, Any]) -> list[tuple[str, str]]:
+    if (place := report["resumed_from"]) is None:
+        return []
+    return [("went on", f"at {at(place['epoch'], place['step'], report['steps_per_epoch'])}")]
+
+
+def at(epoch: int, step: int, steps: int) -> str:
+    """A place in a run, in words."""
+    return f"epoch {epoch:,}, step {step:,} of {steps:,}"
 
 
 def _short(path: Path) -> Path:

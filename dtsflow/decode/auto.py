@@ -3,9 +3,12 @@
 import logging
 from functools import cache
 
+from pydantic import Field
+
 from dtsflow.configurable import configurable
 from dtsflow.decode import turbojpeg
 from dtsflow.decode.decoder import Decoder
+from dtsflow.decode.on_error import MaxErrors, OnError
 from dtsflow.decode.orientation import Orientation
 from dtsflow.decode.pillow import Pillow, PillowDecoder
 from dtsflow.errors import MissingPartError
@@ -18,11 +21,15 @@ class Auto:
     """Decode JPEGs with libjpeg-turbo where it is installed, all else with Pillow.
 
     `scaled` decodes a JPEG at a half, a quarter or an eighth where the chain begins by
-    scaling it down at least as much: faster, with slightly other pixels.
+    scaling it down at least as much: faster, with slightly other pixels. `on_error` is
+    what becomes of a bad sample; `max_errors`, a safety stop, ends the run after more.
     """
 
     orientation: Orientation = "ignore"
     scaled: bool = False
+    on_error: OnError = "raise"
+    # No pixel depends on it, so the repr, which digests are made of, leaves it out.
+    max_errors: MaxErrors = Field(default=None, repr=False)
 
     @property
     def allows_native(self) -> bool:

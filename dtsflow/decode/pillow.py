@@ -16,10 +16,12 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.PpmImagePlugin import PpmImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
+from pydantic import Field
 
 from dtsflow.configurable import configurable
 from dtsflow.decode.decoder import Encoded, Image
 from dtsflow.decode.jpeg import read_jpeg, without_metadata
+from dtsflow.decode.on_error import MaxErrors, OnError
 from dtsflow.decode.orientation import (
     UPRIGHT,
     Orientation,
@@ -67,11 +69,15 @@ class Pillow:
     """Decode everything with Pillow.
 
     `scaled` decodes a JPEG at a half, a quarter or an eighth where the chain begins by
-    scaling it down at least as much: faster, with slightly other pixels.
+    scaling it down at least as much: faster, with slightly other pixels. `on_error` is
+    what becomes of a bad sample; `max_errors`, a safety stop, ends the run after more.
     """
 
     orientation: Orientation = "ignore"
     scaled: bool = False
+    on_error: OnError = "raise"
+    # No pixel depends on it, so the repr, which digests are made of, leaves it out.
+    max_errors: MaxErrors = Field(default=None, repr=False)
 
     @property
     def allows_native(self) -> bool:

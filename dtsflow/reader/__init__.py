@@ -1,5 +1,5 @@
 """Which bytes, in which order, when."""
 
-from dtsflow.reader.resident import Resident
+from dtsflow.reader.reader import Reader
 
-__all__ = ["Resident"]
+__all__ = ["Reader"]

@@ -172,22 +172,57 @@ class Rows:
         blocks: Block of the data set, in volume order; 0 in a missing row.
         places: Index of the sample within its block; 0 in a missing row.
         valid: Whether the row holds a sample.
+        lanes: The lane that fills the row.
+        numbers: Which of the lane's rows it is, counted through the epoch.
     """
 
     ids: Ints
     blocks: Ints
     places: Ints
     valid: npt.NDArray[np.bool_]
+    lanes: Ints
+    numbers: Ints
 
     def __getitem__(self, rows: slice) -> "Rows":
-        return Rows(self.ids[rows], self.blocks[rows], self.places[rows], self.valid[rows])
+        return Rows(
+            self.ids[rows],
+            self.blocks[rows],
+            self.places[rows],
+            self.valid[rows],
+            self.lanes[rows],
+            self.numbers[rows],
+        )
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def only(self, rows: Ints) -> "Rows":
-        """The rows with these numbers alone."""
-        return Rows(self.ids[rows], self.blocks[rows], self.places[rows], self.valid[rows])
+        """The rows at these places alone."""
+        return Rows(
+            self.ids[rows],
+            self.blocks[rows],
+            self.places[rows],
+            self.valid[rows],
+            self.lanes[rows],
+            self.numbers[rows],
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leg:
+    """A stretch of a lane's rows whose samples lie in a few blocks, one window of them.
+
+    Attributes:
+        lane: The lane.
+        first: The number of its first row in the lane.
+        last: One more than the number of its last.
+        blocks: Blocks of the data set, in this epoch's order.
+    """
+
+    lane: int
+    first: int
+    last: int
+    blocks: Ints
 
 
 class EpochOrder:
@@ -241,7 +276,39 @@ class EpochOrder:
         places = np.empty((steps, len(lanes), q), np.int64)
         for column, lane in enumerate(lanes):
             places[:, column, :] = self._lane_positions(lane, numbers).reshape(steps, q)
-        return self._locate(places.reshape(-1))
+        lane_of = np.broadcast_to(np.fromiter(lanes, np.int64)[:, None], (len(lanes), q))
+        return self._locate(
+            places.reshape(-1),
+            np.tile(lane_of.reshape(-1), steps),
+            np.repeat(numbers.reshape(steps, 1, q), len(lanes), axis=1).reshape(-1),
+        )
+
+    def legs(self, steps: range, lane: int) -> list[Leg]:
+        """The windows that a lane's rows of `steps` come from, in their order.
+
+        A lane that wraps comes to its windows again.
+
+        Raises:
+            PlanError: Single samples are permuted, so there are no windows.
+        """
+        order = self._order
+        if order.shuffle is Shuffle.FULL:
+            raise PlanError("shuffle=full takes samples from everywhere: there are no windows.")
+        source = self._source(lane)
+        start, stop = order.lane_bounds(source)
+        first, last = steps.start * order.lane_rows, steps.stop * order.lane_rows
+        if order.tail is not Tail.WRAP:
+            last = min(last, stop - start)
+        cuts, windows = self._lane(source).cuts, self._lane(source).windows()
+        found: list[Leg] = []
+        while first < last:
+            turn = first // (stop - start)  # 0 but where it wraps
+            inside = first - turn * (stop - start)
+            window = int(np.searchsorted(cuts, inside, side="right")) - 1
+            end = min(last, turn * (stop - start) + int(cuts[window + 1]))
+            found.append(Leg(lane, first, end, self._blocks[windows[window][1]]))
+            first = end
+        return found
 
     def _lane_positions(self, lane: int, numbers: Ints) -> Ints:
         """Positions in C of a lane's sample numbers; -1 where the lane has run out."""
@@ -266,7 +333,7 @@ class EpochOrder:
             start, stop = self._order.lane_bounds(lane)
         return lane
 
-    def _locate(self, positions: Ints) -> Rows:
+    def _locate(self, positions: Ints, lanes: Ints, numbers: Ints) -> Rows:
         order = self._order
         valid = positions >= 0
         position = np.where(valid, positions, 0)
@@ -284,6 +351,8 @@ class EpochOrder:
             blocks=np.where(valid, blocks, 0),
             places=np.where(valid, places, 0),
             valid=valid,
+            lanes=lanes,
+            numbers=numbers,
         )
 
     def _lane(self, lane: int) -> "_Lane":
@@ -291,24 +360,16 @@ class EpochOrder:
             self._lanes[lane] = _Lane(self._order, self._epoch, lane, self._starts)
         return self._lanes[lane]
 
-    def delivery(self, lanes: range) -> Ints:
-        """The blocks that `lanes` need, each once, in the order of their first need."""
+    def delivery(self, lanes: range, first_step: int = 0) -> Ints:
+        """The blocks that `lanes` need from a step on, each once, in order of need."""
         order = self._order
         if order.shuffle is Shuffle.FULL:
             return np.flatnonzero(order.counts)
-        first_need: list[tuple[int, int, int]] = []  # (row number in its lane, lane, turn)
-        for lane in dict.fromkeys(map(self._source, lanes)):
-            start, stop = order.lane_bounds(lane)
-            if order.shuffle is Shuffle.BLOCKS:
-                cuts = [(first, turns) for first, turns in self._lane(lane).windows()]
-            else:
-                cuts = [
-                    (max(int(self._starts[turn]) - start, 0), range(turn, turn + 1))
-                    for turn in turns_between(self._starts, start, stop)
-                ]
-            first_need += [(first, lane, turn) for first, turns in cuts for turn in turns]
-        turns = dict.fromkeys(turn for _, _, turn in sorted(first_need))
-        return self._blocks[np.fromiter(turns, np.int64, len(turns))]
+        steps = range(first_step, order.steps)
+        legs = [leg for lane in lanes for leg in self.legs(steps, lane)]
+        legs.sort(key=lambda leg: (leg.first, leg.lane))
+        blocks = dict.fromkeys(block for leg in legs for block in leg.blocks.tolist())
+        return np.fromiter(blocks, np.int64, len(blocks))
 
 
 def turns_between(starts: Ints, start: int, stop: int) -> range:
@@ -327,10 +388,10 @@ class _Lane:
         self._order, self._epoch, self._number = order, epoch, lane
         self._start, stop = order.lane_bounds(lane)
         self._turns = turns_between(starts, self._start, stop)
-        sizes = _window_sizes(len(self._turns), order.window)
+        sizes = window_sizes(len(self._turns), order.window)
         self._first_turns = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         inner = starts[self._turns.start + self._first_turns[1:-1]] - self._start
-        self._cuts = np.concatenate(([0], inner, [stop - self._start])).astype(np.int64)
+        self.cuts = np.concatenate(([0], inner, [stop - self._start])).astype(np.int64)
         self._last: tuple[int, Ints] = (-1, np.empty(0, np.int64))
 
     def windows(self) -> list[tuple[int, range]]:
@@ -338,20 +399,20 @@ class _Lane:
         return [
             (int(cut), self._turns[int(first) : int(last)])
             for cut, first, last in zip(
-                self._cuts, self._first_turns, self._first_turns[1:], strict=False
+                self.cuts, self._first_turns, self._first_turns[1:], strict=False
             )
         ]
 
     def positions(self, numbers: Ints) -> Ints:
         """Positions in C of the lane's samples with these numbers."""
         found = np.empty(len(numbers), np.int64)
-        window = np.searchsorted(self._cuts, numbers, side="right") - 1
+        window = np.searchsorted(self.cuts, numbers, side="right") - 1
         edges = np.flatnonzero(np.diff(window)) + 1
         for part in np.split(np.arange(len(numbers)), edges):
             if len(part):
                 number = int(window[part[0]])
-                inside = numbers[part] - self._cuts[number]
-                found[part] = self._start + self._cuts[number] + self._shuffled(number)[inside]
+                inside = numbers[part] - self.cuts[number]
+                found[part] = self._start + self.cuts[number] + self._shuffled(number)[inside]
         return found
 
     def _shuffled(self, window: int) -> Ints:
@@ -360,7 +421,7 @@ class _Lane:
         if kept == window:
             return shuffled
         shuffled = permutation(
-            int(self._cuts[window + 1] - self._cuts[window]),
+            int(self.cuts[window + 1] - self.cuts[window]),
             seed=self._order.seed,
             epoch=self._epoch,
             purpose=Purpose.WINDOW,
@@ -372,7 +433,7 @@ class _Lane:
         return shuffled
 
 
-def _window_sizes(blocks: int, largest: int) -> list[int]:
+def window_sizes(blocks: int, largest: int) -> list[int]:
     """Cut `blocks` into 1, 2, 4, … up to `largest`: a first batch needs one block."""
     sizes: list[int] = []
     size = 1

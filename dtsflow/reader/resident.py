@@ -1,59 +1,31 @@
-"""The resident reader: every block is read once and stays in memory."""
+"""The resident store: every block is read once and stays in memory."""
 
-import logging
 import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
-from dtsflow.configurable import configurable
-from dtsflow.errors import ClosedError
+from dtsflow.errors import BlockError, ClosedError
 from dtsflow.memory.align import PAGE, aligned_bytes
-from dtsflow.reader.order import Ints, Rows, Shuffle
+from dtsflow.reader.block_reader import BlockReader, Verify
+from dtsflow.reader.order import EpochOrder, Ints, Rows
 from dtsflow.reader.samples import Samples
-from dtsflow.volume.exact_read import opened, read_into
+from dtsflow.reader.store import join
+from dtsflow.volume.block import BlockIndex
 from dtsflow.volume.volume_set import VolumeSet
 
-log = logging.getLogger(__name__)
-
-LET_GO_S = 1.0  # a disk or network share that hangs must not keep the process
 INDEX_BYTES = 8 + 8 + 4  # offset, size and label of one sample
 
 
-@configurable
-class Resident:
-    """Read all blocks into memory once, in the order the first epoch needs them.
-
-    Attributes:
-        shuffle: `none` keeps volume order, `blocks` permutes blocks and the samples of
-            a window, `full` permutes single samples. A pixel set has no blocks and
-            takes `full` for `blocks`.
-        window_bytes: Bytes of blocks that are shuffled together, over all lanes.
-        io_threads: Threads that read, each with its own descriptors.
-    """
-
-    shuffle: Shuffle = Shuffle.BLOCKS
-    window_bytes: Annotated[int, Field(ge=1)] = 512 << 20
-    io_threads: Annotated[int, Field(ge=1, le=64)] = 4
-
-    def planned_bytes(self, volumes: VolumeSet) -> int:
-        """Bytes that the blocks and their index occupy during a run."""
-        return _Layout.of(volumes).total_bytes + volumes.num_samples * INDEX_BYTES
-
-    def open(self, volumes: VolumeSet, delivery: Ints) -> "ResidentStore":
-        """Start reading: blocks of `delivery` first, in that order, then all others."""
-        return ResidentStore(volumes, delivery, self.io_threads)
+def resident_bytes(volumes: VolumeSet) -> int:
+    """Bytes that the blocks and their index occupy during a run."""
+    return _Layout.of(volumes).total_bytes + volumes.num_samples * INDEX_BYTES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layout:
-    """Where each block lies in the reader's memory; -1 for a block without samples."""
+    """Where each block lies in the store's memory; -1 for a block without samples."""
 
     offsets: Ints
     total_bytes: int
@@ -61,27 +33,37 @@ class _Layout:
     @classmethod
     def of(cls, volumes: VolumeSet) -> "_Layout":
         offsets = np.full(len(volumes.counts), -1, np.int64)
-        cursor = 0
-        for block in np.flatnonzero(volumes.counts):
-            offsets[block] = cursor
-            cursor += -(-volumes.span(int(block)).nbytes // PAGE) * PAGE
-        return cls(offsets, cursor)
+        filled = np.flatnonzero(volumes.counts)
+        # All blocks of a set are alike, but for a pixel set, which has one.
+        step = -(-volumes.span(0).nbytes // PAGE) * PAGE if len(filled) else 0
+        offsets[filled] = np.arange(len(filled)) * step
+        return cls(offsets, len(filled) * step)
 
 
 class ResidentStore:
-    """All blocks of a data set in one memory, readable as soon as each has arrived."""
+    """All blocks of a data set in one memory, readable as soon as each has arrived.
 
-    def __init__(self, volumes: VolumeSet, delivery: Ints, io_threads: int) -> None:
+    Blocks of `delivery` are read first, in that order, then all others. Satisfies
+    Store.
+    """
+
+    def __init__(
+        self, volumes: VolumeSet, delivery: Ints, io_threads: int, verify: Verify, retries: int
+    ) -> None:
         self._shared = _Shared(volumes)
         rest = np.setdiff1d(np.flatnonzero(volumes.counts), delivery)
         blocks = [int(block) for block in (*delivery, *rest)]
         self._shared.waiting = iter(blocks)
+        self._readers = [
+            BlockReader(volumes, verify, retries, self._shared.pause)
+            for _ in range(min(io_threads, len(blocks)))
+        ]
         self._threads: list[threading.Thread] = []
         try:
-            for number in range(min(io_threads, len(blocks))):
+            for number, reader in enumerate(self._readers):
                 thread = threading.Thread(
                     target=_read_blocks,
-                    args=(self._shared,),
+                    args=(self._shared, reader),
                     name=f"dtsflow-io-{number}",
                     daemon=True,  # interpreter exit must not wait for the disk
                 )
@@ -96,11 +78,25 @@ class ResidentStore:
         """The IO threads."""
         return self._threads
 
+    @property
+    def retries(self) -> int:
+        """How often a read was tried again so far."""
+        return sum(reader.retried for reader in self._readers)
+
+    def begin(self, epoch: EpochOrder, steps: range) -> None:
+        """Begin a pass; there is nothing to prepare."""
+
+    def release(self, rows: Rows) -> None:
+        """Nothing: all stays where it is."""
+
+    def end(self) -> None:
+        """End a pass; whoever waits for a block may wait on, it will come."""
+
     def gather(self, rows: Rows) -> Samples:
         """The stored samples of `rows`, all valid; waits until their blocks are there.
 
         Raises:
-            VolumeError: A block could not be read, or is damaged.
+            VolumeError: A block could not be read.
             ClosedError: The store was closed while this waited.
         """
         self._shared.wait_for(rows.blocks)
@@ -111,6 +107,7 @@ class ResidentStore:
             sizes=shared.sizes[rows.ids],
             labels=shared.labels[rows.ids],
             ids=rows.ids,
+            refused=shared.refused_of(rows.blocks),
         )
 
     def progress(self) -> str:
@@ -120,13 +117,8 @@ class ResidentStore:
     def close(self, *, wait: bool = True) -> None:
         """Stop reading, wake every waiter, and wait until the IO threads are gone."""
         self._shared.close()
-        if not wait:
-            return
-        end = time.monotonic() + LET_GO_S
-        for thread in self._threads:
-            thread.join(max(0.0, end - time.monotonic()))
-        if stuck := sum(thread.is_alive() for thread in self._threads):
-            log.warning("%d IO threads are still waiting for the disk; left behind", stuck)
+        if wait:
+            join(self._threads)
 
 
 class _Shared:
@@ -137,16 +129,19 @@ class _Shared:
         self.volumes = volumes
         self.starts = layout.offsets
         self.memory = aligned_bytes(layout.total_bytes)
-        self.offsets = np.empty(volumes.num_samples, np.int64)
-        self.sizes = np.empty(volumes.num_samples, np.int64)
-        self.labels = np.empty(volumes.num_samples, np.int32)
+        # Zeros in a damaged block, whose samples must not be looked at.
+        self.offsets = np.zeros(volumes.num_samples, np.int64)
+        self.sizes = np.zeros(volumes.num_samples, np.int64)
+        self.labels = np.full(volumes.num_samples, -1, np.int32)
         self.ready = np.zeros(len(volumes.counts), np.bool_)
         self.total = int(np.count_nonzero(volumes.counts))
         self.missing = self.total
         self.waiting: Iterator[int] = iter(())
         self.errors: dict[int, Exception] = {}
+        self.refused: dict[int, str] = {}
         self.closed = False
         self.arrived = threading.Condition()
+        self._ending = threading.Event()
 
     def wait_for(self, blocks: Ints) -> None:
         if self.missing == 0 and not self.errors:
@@ -165,26 +160,34 @@ class _Shared:
                 # A new one for each caller: an error that was raised keeps its frames.
                 raise type(error)(*error.args) from error
 
+    def refused_of(self, blocks: Ints) -> Mapping[int, str]:
+        """Which of the samples in `blocks` lie in a damaged block, and the damage."""
+        if not self.refused:
+            return {}
+        found = ((number, self.refused.get(int(block))) for number, block in enumerate(blocks))
+        return {number: reason for number, reason in found if reason is not None}
+
     def next_block(self) -> int | None:
         """The block to read next; several threads may ask."""
         with self.arrived:
             return None if self.closed else next(self.waiting, None)
 
-    def read(self, block: int, descriptor: int) -> None:
-        """Read block `block`, check it, and enter its samples into the index."""
-        span = self.volumes.span(block)
+    def memory_of(self, block: int) -> "np.ndarray[tuple[int], np.dtype[np.uint8]]":
+        """Where a block lies."""
         start = int(self.starts[block])
-        memory = self.memory[start : start + span.nbytes]
-        if not read_into(descriptor, memory, span.offset, span.path, stop=lambda: self.closed):
-            return
-        self.volumes.check_content(memory)
-        index = self.volumes.index(block, memory)
+        return self.memory[start : start + self.volumes.span(block).nbytes]
+
+    def enter(self, block: int, index: BlockIndex | None, reason: str = "") -> None:
+        """Say that a block has arrived, with its samples, or damaged."""
         first = int(self.volumes.first_ids[block])
-        entries = slice(first, first + len(index.offsets))
-        self.offsets[entries] = index.offsets + start
-        self.sizes[entries] = index.sizes
-        self.labels[entries] = index.labels
+        if index is not None:
+            entries = slice(first, first + len(index))
+            self.offsets[entries] = index.offsets + self.starts[block]
+            self.sizes[entries] = index.sizes
+            self.labels[entries] = index.labels
         with self.arrived:
+            if index is None:
+                self.refused[block] = reason
             self.ready[block] = True
             self.missing -= 1
             self.arrived.notify_all()
@@ -194,24 +197,28 @@ class _Shared:
             self.errors[block] = error
             self.arrived.notify_all()
 
+    def pause(self, seconds: float) -> bool:
+        """Wait; True if the store was closed meanwhile."""
+        return self._ending.wait(seconds)
+
     def close(self) -> None:
         with self.arrived:
             self.closed = True
+            self._ending.set()
             self.arrived.notify_all()
 
 
-def _read_blocks(shared: _Shared) -> None:
+def _read_blocks(shared: _Shared, reader: BlockReader) -> None:
     """What one IO thread does; after a block that fails it reads the next one."""
-    with ExitStack() as held:
-        path: Path | None = None
-        descriptor = -1
+    try:
         while (block := shared.next_block()) is not None:
             try:
-                wanted = shared.volumes.span(block).path
-                if wanted != path:  # one descriptor at a time, however many volumes there are
-                    held.close()
-                    path, descriptor = wanted, held.enter_context(opened(wanted))
-                shared.read(block, descriptor)
+                index = reader.read(block, shared.memory_of(block), lambda: shared.closed)
+                if index is not None:
+                    shared.enter(block, index)
+            except BlockError as damage:
+                shared.enter(block, None, str(damage))
             except Exception as error:  # noqa: BLE001  # whoever needs the block raises it
-                path = None
                 shared.fail(block, error)
+    finally:
+        reader.close()

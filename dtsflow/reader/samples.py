@@ -1,6 +1,7 @@
 """Stored samples in memory, as one struct of arrays per chunk."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,10 @@ class Samples:
         sizes: Bytes of each sample.
         labels: Label of each sample, int32.
         ids: sample_id of each sample.
+        refused: Numbers, in this chunk, of samples whose whole block is damaged, each
+            with the reason. Offset, size and label of such a one mean nothing.
+        stands_for: The sample_ids whose draws these samples take, where they replace
+            others; None: each takes its own.
     """
 
     memory: Bytes
@@ -26,11 +31,36 @@ class Samples:
     sizes: Ints
     labels: npt.NDArray[np.int32]
     ids: Ints
+    refused: Mapping[int, str] = field(default_factory=dict)
+    stands_for: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def draw_ids(self) -> Ints:
+        """What the draws of each sample are addressed by."""
+        return self.ids if self.stands_for is None else self.stands_for
 
     def data(self, number: int) -> memoryview:
         """The stored bytes of sample `number` of this chunk, not copied."""
         start = int(self.offsets[number])
         return self.memory[start : start + int(self.sizes[number])].data
+
+    def only(self, numbers: Ints) -> "Samples":
+        """The samples with these numbers alone, numbered anew."""
+        refused = {
+            place: self.refused[number]
+            for place, number in enumerate(numbers.tolist() if self.refused else ())
+            if number in self.refused
+        }
+        stands_for = None if self.stands_for is None else self.stands_for[numbers]
+        return Samples(
+            self.memory,
+            self.offsets[numbers],
+            self.sizes[numbers],
+            self.labels[numbers],
+            self.ids[numbers],
+            refused,
+            stands_for,
+        )

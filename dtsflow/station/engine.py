@@ -1,6 +1,6 @@
 """What turns stored samples into rows: decode, preprocess, write."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,8 +13,8 @@ from dtsflow.reader.samples import Samples
 from dtsflow.station.zone import Zone
 
 Places = npt.NDArray[np.int64]
-Where = Callable[[int], str]
-"""Names a sample by file, block and index."""
+Bad = dict[int, DecodeError]
+"""Samples that are no readable images, by their number in the chunk."""
 
 
 @dataclass(slots=True)
@@ -52,35 +52,38 @@ class Engine(Protocol):
 
     times: StageTimes
 
-    def fill(self, samples: Samples, address: Address, zone: Zone, places: Places) -> None:
+    def fill(self, samples: Samples, address: Address, zone: Zone, places: Places) -> Bad:
         """Write the pixels of `samples` into the rows `places` of `zone`, padding too.
 
-        Raises:
-            DecodeError: A sample is damaged; says where it lies, its label and its id.
+        Answers with the bad samples by their number, and why they are; their rows hold
+        anything. None of the samples may be a refused one.
         """
 
+    def probe(self, samples: Samples) -> Bad:
+        """The samples that are bad whatever is drawn for them: not even headers."""
 
-def check_sizes(samples: Samples, sizes: Sequence[Places], where: Where) -> None:
-    """Refuse a sample that becomes absurdly big on its way, as a thin one may.
 
-    Raises:
-        DecodeError: It would have more than `MAX_PIXELS` before some operation.
+def fill_others(  # what `fill` takes, and the bad ones
+    engine: Engine, samples: Samples, address: Address, zone: Zone, places: Places, bad: Bad
+) -> Bad:
+    """Fill as `Engine.fill` does, but for the samples in `bad`; gives all bad ones."""
+    others = np.delete(np.arange(len(samples)), list(bad))
+    if not len(others):
+        return bad
+    found = engine.fill(samples.only(others), address, zone, places[others])
+    return bad | {int(others[number]): error for number, error in found.items()}
+
+
+def too_big(sizes: Sequence[Places]) -> Bad:
+    """The samples that become absurdly big on their way, as a thin one may.
+
+    That is, of more than `MAX_PIXELS` before some operation.
     """
-    for size in sizes:
-        too_big = np.flatnonzero(size[:, 0] * size[:, 1] > MAX_PIXELS)
-        for number in too_big:
-            height, width = size[number].tolist()
-            reason = DecodeError(
-                f"an operation would make it {height} x {width} pixels, and at most {MAX_PIXELS} "
-                "are allowed"
-            )
-            raise located(reason, samples, int(number), where)
-
-
-def located(error: DecodeError, samples: Samples, number: int, where: Where) -> DecodeError:
-    """Say of a refused sample where it lies."""
-    sample_id = int(samples.ids[number])
-    return DecodeError(
-        f"{where(sample_id)} (label {samples.labels[number]}, sample_id {sample_id}) cannot be "
-        f"decoded: {error}. Replace or remove the image at its source, and pack again."
-    )
+    return {
+        int(number): DecodeError(
+            f"an operation would make it {size[number, 0]} x {size[number, 1]} pixels, and at "
+            f"most {MAX_PIXELS} are allowed"
+        )
+        for size in sizes
+        for number in np.flatnonzero(size[:, 0] * size[:, 1] > MAX_PIXELS)
+    }

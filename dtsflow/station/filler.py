@@ -4,9 +4,10 @@ import time
 
 import numpy as np
 
-from dtsflow.reader.resident import ResidentStore
 from dtsflow.reader.row_table import RowTable
-from dtsflow.station.engine import Address, Engine
+from dtsflow.reader.store import Store
+from dtsflow.station.bad_samples import BadSamples, Chunk
+from dtsflow.station.engine import Engine
 from dtsflow.station.turns import ZONES
 from dtsflow.station.zone import Zone
 
@@ -16,26 +17,26 @@ class Filler:
 
     def __init__(  # a worker's parts, joined in one place only
         self,
-        store: ResidentStore,
+        store: Store,
         table: RowTable,
-        address: Address,
         zones: tuple[Zone, Zone],
         chunk_rows: int,
+        bad_samples: BadSamples,
         engine: Engine,
     ) -> None:
         self._store = store
         self._table = table
-        self._address = address
         self._zones = zones
         self._chunk_rows = chunk_rows
+        self._bad_samples = bad_samples
         self._engine = engine
 
     def __call__(self, step: int, chunk: int) -> None:
         """Write the rows of chunk `chunk` of global batch `step`.
 
         Raises:
-            DecodeError: A sample is damaged; names its volume, block, label and id.
-            VolumeError: A block cannot be read.
+            DecodeError: A sample is bad and must not be; names block, label and id.
+            VolumeError: A block cannot be read, or is damaged and must not be.
         """
         zone = self._zones[step % ZONES]
         first = chunk * self._chunk_rows
@@ -50,7 +51,6 @@ class Filler:
         began = time.perf_counter()
         samples = self._store.gather(rows)
         self._engine.times.read += time.perf_counter() - began
-        self._engine.fill(samples, self._address, zone, places)
-        zone.labels[places] = samples.labels
-        zone.sample_ids[places] = samples.ids
-        zone.valid[places] = True
+        whole = Chunk(rows, samples, zone, places)
+        self._bad_samples.fill(step, whole, self._engine)
+        self._store.release(rows)

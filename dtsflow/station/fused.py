@@ -6,7 +6,7 @@ from types import ModuleType
 import numpy as np
 import numpy.typing as npt
 
-from dtsflow.decode.decoder import Decoder, Image
+from dtsflow.decode.decoder import Decoder
 from dtsflow.errors import DecodeError
 from dtsflow.native.steps import Status
 from dtsflow.po.fused import Chosen, FusedProgram, Rows, Stored
@@ -14,7 +14,7 @@ from dtsflow.po.program import Program
 from dtsflow.po.shrink import choose_scales, shrink
 from dtsflow.reader.samples import Samples
 from dtsflow.spec import ImageSpec
-from dtsflow.station.engine import Address, Places, StageTimes, Where, check_sizes, located
+from dtsflow.station.engine import Address, Bad, Places, StageTimes, fill_others, too_big
 from dtsflow.station.zone import Zone
 
 Numbers = npt.NDArray[np.int32]
@@ -31,7 +31,6 @@ class NativeEngine:
         decoder: The reference decoder.
         program: Draws parameters.
         fused: The chain in the core.
-        where: Names a sample, for messages.
         pixels: The one image of a pixel set; None where samples are encoded.
         turns: Whether EXIF orientations are applied.
         shrinks: Whether JPEGs are decoded at a part of their size where that will do.
@@ -43,7 +42,6 @@ class NativeEngine:
         decoder: Decoder,
         program: Program,
         fused: FusedProgram,
-        where: Where,
         pixels: ImageSpec | None,
         *,
         turns: bool,
@@ -54,28 +52,27 @@ class NativeEngine:
         self._program = program
         self._varying = program.varying
         self._fused = fused
-        self._where = where
         self._pixels = pixels
         self._turns = turns
         self._shrinks = shrinks
         self.times = StageTimes()
 
-    def fill(self, samples: Samples, address: Address, zone: Zone, places: Places) -> None:
-        """Write the rows.
-
-        Raises:
-            DecodeError: A sample is damaged.
-        """
+    def fill(self, samples: Samples, address: Address, zone: Zone, places: Places) -> Bad:
+        """Write the rows of all samples but the bad ones, which it gives."""
         began = time.perf_counter()
-        shapes, handed = self._probe(samples)
+        shapes, handed, bad = self._probe(samples)
+        if bad:
+            return fill_others(self, samples, address, zone, places, bad)
         params, sizes = self._program.draw_with_sizes(
             seed=address.seed,
-            ids=samples.ids,
+            ids=samples.draw_ids,
             epoch=address.epoch,
             phase=address.phase,
             sizes=shapes.astype(np.int64),
         )
-        check_sizes(samples, [sizes[place] for place in self._varying], self._where)
+        bad = too_big([sizes[place] for place in self._varying])
+        if bad:
+            return fill_others(self, samples, address, zone, places, bad)
         scales = np.ones(len(samples), np.int64)
         if self._shrinks:
             is_jpeg = np.ones(len(samples), bool)
@@ -83,20 +80,37 @@ class NativeEngine:
                 is_jpeg[number] = self._decoder.scales(samples.data(int(number)))
             scales = np.where(is_jpeg, choose_scales(params[0], sizes[1]), 1)
             params[0] = shrink(params[0], scales)
-        rows = _rows(zone, places)
         probed = time.perf_counter()
+        bad = self._write(
+            samples, handed, shapes, Chosen(params, sizes, scales), _rows(zone, places)
+        )
+        self.times.po += probed - began
+        self.times.native += time.perf_counter() - probed
+        return bad
+
+    def probe(self, samples: Samples) -> Bad:
+        """The samples whose headers say that they are bad."""
+        return self._probe(samples)[2]
+
+    def _write(
+        self, samples: Samples, handed: Places, shapes: Numbers, chosen: Chosen, rows: Rows
+    ) -> Bad:
+        """Decode and run the chain; the reference decoder has the samples `handed`."""
         stored = Stored(samples.memory, samples.offsets, samples.sizes, shapes)
-        chosen = Chosen(params, sizes, scales)
         ours = np.arange(len(samples))
         if len(handed):
             ours = np.setdiff1d(ours, handed)
+        bad: Bad = {}
         if len(ours):
-            self._run(samples, ours, stored, chosen, rows, encoded=self._pixels is None)
+            bad |= self._run(samples, ours, stored, chosen, rows, encoded=self._pixels is None)
         for number in handed:
-            decoded = Stored.of(self._decode(samples, int(number), int(scales[number])))
-            self._run(samples, number[None], decoded, chosen, rows, encoded=False)
-        self.times.po += probed - began
-        self.times.native += time.perf_counter() - probed
+            try:
+                image = self._decoder.decode(samples.data(number), int(chosen.scales[number]))
+            except DecodeError as error:
+                bad[int(number)] = error
+                continue
+            bad |= self._run(samples, number[None], Stored.of(image), chosen, rows, encoded=False)
+        return bad
 
     def _run(  # some samples of `fill`
         self,
@@ -107,28 +121,25 @@ class NativeEngine:
         rows: Rows,
         *,
         encoded: bool,
-    ) -> None:
+    ) -> Bad:
         """Run the chain on the samples `numbers`, whose bytes `stored` holds."""
         if len(numbers) < len(samples):
             stored = stored[numbers] if len(stored.offsets) == len(samples) else stored
             rows = rows[numbers]
             chosen = chosen[numbers]
         status = self._fused.run(stored, chosen, rows, encoded=encoded)
-        for place in np.flatnonzero(status):
-            raise self._refused(samples, int(numbers[place]), int(status[place]))
+        return {
+            int(numbers[place]): self._refused(samples, int(numbers[place]), int(status[place]))
+            for place in np.flatnonzero(status)
+        }
 
-    def _decode(self, samples: Samples, number: int, scale: int) -> Image:
-        try:
-            return self._decoder.decode(samples.data(number), scale)
-        except DecodeError as error:
-            raise located(error, samples, number, self._where) from error
-
-    def _probe(self, samples: Samples) -> tuple[Numbers, Places]:
-        """Height and width of each sample, and which the core does not decode."""
+    def _probe(self, samples: Samples) -> tuple[Numbers, Places, Bad]:
+        """Height and width of each sample; which the core does not decode; bad ones."""
         count = len(samples)
+        bad: Bad = {}
         if self._pixels is not None:
             shape = (self._pixels.height, self._pixels.width)
-            return np.full((count, 2), shape, np.int32), np.empty(0, np.int64)
+            return np.full((count, 2), shape, np.int32), np.empty(0, np.int64), bad
         facts = np.empty((count, 4), np.int32)
         self._core.probe(samples.memory, samples.offsets, samples.sizes, facts)
         theirs = facts[:, 3] != Status.OK
@@ -140,20 +151,23 @@ class NativeEngine:
             try:
                 shapes[number] = self._decoder.probe(samples.data(int(number)))
             except DecodeError as error:
-                raise located(error, samples, int(number), self._where) from error
-        return shapes, handed
+                bad[int(number)] = error
+        return shapes, handed, bad
 
-    def _refused(self, samples: Samples, number: int, status: int) -> Exception:
-        """Why the core refused a sample, in the reference decoder's words if any."""
+    def _refused(self, samples: Samples, number: int, status: int) -> DecodeError:
+        """Why the core refused a sample, in the reference decoder's words if any.
+
+        Raises:
+            MemoryError: The sample may be good, but there was no memory to decode it.
+        """
         if status == Status.NO_MEMORY:
-            return MemoryError(f"no memory to decode {self._where(int(samples.ids[number]))}")
+            raise MemoryError(f"no memory to decode the image of sample_id {samples.ids[number]}")
         assert status == Status.DAMAGED
-        reason = DecodeError("libjpeg-turbo reported an error or a warning")
         try:
             self._decoder.decode(samples.data(number))
         except DecodeError as error:
-            reason = error
-        return located(reason, samples, number, self._where)
+            return error
+        return DecodeError("libjpeg-turbo reported an error or a warning")
 
 
 def _rows(zone: Zone, places: Places) -> Rows:

@@ -77,6 +77,11 @@ class Turns:
         return self._finished[turn % ZONES] >= (turn // ZONES + 1) * self._chunks
 
     @property
+    def steps(self) -> range:
+        """The batches of this pass."""
+        return self._steps
+
+    @property
     def first_step(self) -> int:
         """The first batch of this pass."""
         return self._steps[0]
@@ -123,6 +128,11 @@ class Turns:
             assert self._filled > self._drained
             self._drained += 1
             self._changed.notify_all()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the pass has ended."""
+        return self._closed
 
     def close(self) -> None:
         """End the pass: nothing more is handed out, and every waiter wakes."""

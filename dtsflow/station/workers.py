@@ -42,6 +42,19 @@ class Workers:
             self.close()
             raise
 
+    def settle(self, timeout_s: float) -> None:
+        """Wait until no worker touches the pass before, which must be closed.
+
+        Raises:
+            StallError: One of them still does after `timeout_s` seconds.
+        """
+        with self._shared.changed:
+            if not self._shared.changed.wait_for(self._shared.can_begin, timeout_s):
+                raise StallError(
+                    f"The workers stalled: {self._shared.count - self._shared.idle} of "
+                    f"{self._shared.count} are still in the pass before after {timeout_s:g} s."
+                )
+
     def begin(
         self, turns: Turns, fill_of: Callable[[int], Fill], *, timeout_s: float = 300.0
     ) -> None:
@@ -53,12 +66,8 @@ class Workers:
             StallError: One of them still does after `timeout_s` seconds.
             ClosedError: The workers were ended.
         """
+        self.settle(timeout_s)
         with self._shared.changed:
-            if not self._shared.changed.wait_for(self._shared.can_begin, timeout_s):
-                raise StallError(
-                    f"The workers stalled: {self._shared.count - self._shared.idle} of "
-                    f"{self._shared.count} are still in the pass before after {timeout_s:g} s."
-                )
             if self._shared.closed:
                 raise ClosedError("The run is closed: open the plan again to read more batches.")
             self._shared.idle = 0

@@ -20,6 +20,7 @@ class Counters:
         waited_s: Seconds the consumer waited for batches.
         images: Valid rows so far.
         steps: Batches so far.
+        bad_samples: Rows so far that were masked, or have a substitute.
     """
 
     opened: float
@@ -30,6 +31,7 @@ class Counters:
     waited_s: float = 0.0
     images: int = 0
     steps: int = 0
+    bad_samples: int = 0
 
     def delivered(self, valid: npt.NDArray[np.bool_], asked: float) -> None:
         """Count one batch that was asked for at `asked` and is here now."""

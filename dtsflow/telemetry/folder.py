@@ -10,9 +10,13 @@ from typing import IO, Any
 
 from dtsflow.errors import ConfigError
 from dtsflow.ranks.rank import Rank
+from dtsflow.state import STATE
+from dtsflow.telemetry.bad_sample_log import BAD_SAMPLES
+from dtsflow.volume.replacing import sync_folder
 
 RUNS = Path("runs")
 REPORT = "report.json"
+PART = "part.{}.json"
 
 try:
     fcntl: Any = importlib.import_module("fcntl")
@@ -34,11 +38,13 @@ class RunFolder:
 
     path: Path
     command: str
-    log_file: logging.Handler
+    log_file: logging.FileHandler
 
     @classmethod
     def make(cls, name: str, rank: Rank, command: str = "") -> "RunFolder":
         """Make the folder of run `name`; an earlier finished run of that name is kept.
+
+        What an unfinished one left stays as it is; `begin_anew` clears it away.
 
         Raises:
             ConfigError: `name` leads out of the folder `runs`.
@@ -60,23 +66,50 @@ class RunFolder:
         if not _lock(log_file.stream):
             log_file.close()
             raise ConfigError(f"name: {path} belongs to a run that is still open. Choose another.")
-        os.truncate(path / log_name, 0)
         line = f"%(asctime)s rank {rank.index} %(levelname)s %(name)s: %(message)s"
         log_file.setFormatter(logging.Formatter(line))
         _LOGGER.addHandler(log_file)
         _LOGGER.setLevel(min(_LOGGER.level or logging.INFO, logging.INFO))
         return cls(path, command, log_file)
 
-    def write(self, name: str, text: str) -> None:
-        """Write one file of the folder, whole or not at all."""
+    def begin_anew(self) -> None:
+        """Forget the unfinished run that was here: its log, state, parts and list."""
+        os.truncate(self.log_file.baseFilename, 0)
+        parts = self.path.glob(PART.format("*"))
+        for left in (self.state, self.path / BAD_SAMPLES, *parts):
+            left.unlink(missing_ok=True)
+
+    @property
+    def state(self) -> Path:
+        """The file that says where the run goes on; only an unfinished run has it."""
+        return self.path / STATE
+
+    def write(self, name: str, text: str, *, durable: bool = False) -> None:
+        """Write one file of the folder, whole or not at all.
+
+        It outlives the end of this process; if `durable`, that of the machine, too.
+        """
         target = self.path / name
         draft = target.with_name(f".{name}.{os.getpid()}")
         draft.write_text(text, encoding="utf-8")
+        if durable:
+            with draft.open("rb+") as file:
+                os.fsync(file.fileno())
         draft.replace(target)
+        if durable:
+            sync_folder(self.path)
 
     def write_report(self, report: dict[str, Any]) -> None:
         """Write the report, which makes the run a finished one."""
         self.write(REPORT, json.dumps(report, indent=2) + "\n")
+        self.state.unlink(missing_ok=True)
+
+    def write_part(self, report: dict[str, Any]) -> None:
+        """Write the report of a part of the run, which goes on later."""
+        number = 1
+        while (self.path / PART.format(number)).exists():
+            number += 1
+        self.write(PART.format(number), json.dumps(report, indent=2) + "\n")
 
     def close(self) -> None:
         """Close the log."""

@@ -26,6 +26,7 @@ def report(
         "images": counters.images,
         "images_per_s": counters.images_per_s,
         "steps": counters.steps,
+        "bad_samples": counters.bad_samples,
         "steps_per_epoch": plan.order.steps,
         "epochs": pipeline.epochs,
         "first_batch_s": max(0.0, counters.first_batch - counters.opened),

@@ -1,7 +1,6 @@
 """A data set back to image files in class folders."""
 
 import io
-import os
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from dtsflow.errors import BlockError, PackError, VolumeError
+from dtsflow.memory.limit import cpu_limit
 from dtsflow.volume.access import OpenVolumes
 from dtsflow.volume.appearing import appearing, refuse_existing_folder
 from dtsflow.volume.checksum import combine_blocks
@@ -59,9 +59,10 @@ def export(
         SetError: Nothing is at `source`, several data sets are, or one is not whole.
         VolumeError: A volume or its manifest is damaged, or a name leads elsewhere.
     """
-    threads = min(_MOST_WORKERS, os.cpu_count() or 1) if workers is None else workers
+    threads = min(_MOST_WORKERS, cpu_limit()) if workers is None else workers
     if threads < 1:
         raise PackError(f"{threads} workers can do nothing: give 1 or more, or leave it out.")
+    folder = folder.expanduser()
     refuse_existing_folder(folder)
     volumes = scan(source)
     with OpenVolumes(volumes) as opened:

@@ -168,7 +168,11 @@ def extension_bytes(start: bytes | memoryview, path: Path) -> int:
         _refuse(path, f"it starts with {bytes(start[:4])!r}, not {EXTENSION_MAGIC!r}")
     prefix = np.frombuffer(start, _PREFIX, 1)[0]
     if prefix["version"] != EXTENSION_VERSION:
-        _refuse(path, f"it is of version {prefix['version']}, this program reads 1")
+        raise HeaderError(
+            f"{path}: the extension index at byte {EXTENSION_OFFSET} is of version "
+            f"{prefix['version']}, this program reads {EXTENSION_VERSION}. Read the file with a "
+            "newer dtsflow; if none wrote it, it is damaged: run `dtsflow verify` on it."
+        )
     total = int(prefix["total_bytes"])
     if not PREFIX_BYTES <= total <= _ROOM:
         _refuse(path, f"it says it takes {total} bytes, the header area leaves {_ROOM}")

@@ -43,7 +43,6 @@ class VolumeFile:
     size: int
     counts: npt.NDArray[np.int64]
     largest_label: int
-    largest_sample: int
     extension: Extension | None = None
 
     @property
@@ -67,7 +66,10 @@ def read_header(path: Path) -> Header:
 
 
 def read_file(path: Path) -> VolumeFile:
-    """Read the header, compare the size, check every block index; keep nothing open.
+    """Read the header and learn what each block holds; keep nothing open.
+
+    An extension index tells it, and then no block is looked at. Without one the front
+    of every block is read and checked.
 
     Raises:
         HeaderError: Header, size and number of samples do not agree.
@@ -80,8 +82,11 @@ def read_file(path: Path) -> VolumeFile:
         return _read_small(path, header, size)
     _check_size(path, header, size)
     extension = read_extension(path)
-    indexes = _scan_blocks(path, header)
-    counts = np.array([len(index) for index in indexes], np.int64)
+    if extension is not None:
+        _check_extension(path, header, extension)
+        counts, largest_label = extension.counts.astype(np.int64), header.num_classes - 1
+    else:
+        counts, largest_label = _scan_blocks(path, header)
     counts.flags.writeable = False
     if counts.sum() != header.num_samples:
         raise HeaderError(
@@ -89,16 +94,12 @@ def read_file(path: Path) -> VolumeFile:
             f"{header.num_blocks} blocks hold {counts.sum()}. One of them is damaged: copy "
             "or export the file again."
         )
-    largest_label = max((int(index.labels.max(initial=-1)) for index in indexes), default=-1)
     if largest_label >= header.num_classes:
         raise HeaderError(
             f"{path}: the header counts {header.num_classes} classes, a sample has label "
             f"{largest_label}. One of them is damaged: copy or export the file again."
         )
-    largest_sample = max((int(index.sizes.max(initial=0)) for index in indexes), default=0)
-    if extension is not None:
-        _check_extension(path, header, counts, extension)
-    return VolumeFile(path, header, size, counts, largest_label, largest_sample, extension)
+    return VolumeFile(path, header, size, counts, largest_label, extension)
 
 
 def read_extension(path: Path) -> Extension | None:
@@ -115,9 +116,7 @@ def read_extension(path: Path) -> Extension | None:
     return Extension.parse(area.tobytes(), path)
 
 
-def _check_extension(
-    path: Path, header: Header, counts: npt.NDArray[np.int64], extension: Extension
-) -> None:
+def _check_extension(path: Path, header: Header, extension: Extension) -> None:
     if zlib.crc32(header.to_bytes()) != extension.header_crc:
         raise HeaderError(
             f"{path}: the header has the CRC-32 {zlib.crc32(header.to_bytes()):#010x}, the "
@@ -129,10 +128,10 @@ def _check_extension(
             f"{path}: the extension index names {len(extension.about.class_names)} classes, the "
             f"header counts {header.num_classes}. Run `dtsflow verify {path}`."
         )
-    if not np.array_equal(counts, extension.counts):
+    if len(extension.counts) != header.num_blocks:
         raise HeaderError(
-            f"{path}: the blocks hold {counts.sum()} samples and the extension index counts "
-            f"{extension.counts.sum()}, or they lie in other blocks. Run `dtsflow verify {path}`."
+            f"{path}: the extension index is of {len(extension.counts)} blocks, the header counts "
+            f"{header.num_blocks}. Run `dtsflow verify {path}`."
         )
 
 
@@ -140,7 +139,7 @@ def _read_small(path: Path, header: Header, size: int) -> VolumeFile:
     layout = SMALL_SETS[header.dataset_type]
     counts = np.array([count_samples(path, header, size)], np.int64)
     counts.flags.writeable = False
-    return VolumeFile(path, header, size, counts, len(layout.class_names) - 1, layout.sample_bytes)
+    return VolumeFile(path, header, size, counts, len(layout.class_names) - 1)
 
 
 def _check_size(path: Path, header: Header, size: int) -> None:
@@ -158,16 +157,17 @@ def _check_size(path: Path, header: Header, size: int) -> None:
         )
 
 
-def _scan_blocks(path: Path, header: Header) -> list[BlockIndex]:
+def _scan_blocks(path: Path, header: Header) -> tuple[npt.NDArray[np.int64], int]:
+    """The number of samples in each block, and the largest label of all."""
     turns = [
         range(start, min(start + _TURN_BLOCKS, header.num_blocks))
         for start in range(0, header.num_blocks, _TURN_BLOCKS)
     ]
     scan = partial(_scan_turn, path, header.compress_level)
-    if len(turns) <= 1:
-        return [index for turn in turns for index in scan(turn)]
-    with ThreadPoolExecutor(min(SCAN_THREADS, len(turns))) as pool:
-        return [index for indexes in pool.map(scan, turns) for index in indexes]
+    with ThreadPoolExecutor(max(1, min(SCAN_THREADS, len(turns)))) as pool:
+        indexes = [index for indexes in pool.map(scan, turns) for index in indexes]
+    counts = np.array([len(index) for index in indexes], np.int64)
+    return counts, max((int(index.labels.max(initial=-1)) for index in indexes), default=-1)
 
 
 def _scan_turn(path: Path, level: int, blocks: Iterable[int]) -> list[BlockIndex]:

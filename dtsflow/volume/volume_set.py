@@ -112,11 +112,6 @@ class VolumeSet:
             return ImageSpec(None, None, 3)
         return ImageSpec(self._small.height, self._small.width, self._small.channels)
 
-    @property
-    def largest_sample(self) -> int:
-        """Bytes of the largest stored sample."""
-        return max(file.largest_sample for file in self.files)
-
     def span(self, block: int) -> BlockSpan:
         """Where block number `block` of the set lies on disk.
 
@@ -165,22 +160,38 @@ class VolumeSet:
                 state.update(file.extension.crc.to_bytes(4, "little"))
         return state.hexdigest()
 
-    def check_content(self, memory: npt.NDArray[np.uint8]) -> None:
-        """Check the whole bytes of a block against a checksum, where one covers it.
+    @property
+    def has_checksums(self) -> bool:
+        """Whether a checksum covers each block, so that `check_content` checks it."""
+        return not self.kind.in_blocks or all(file.extension is not None for file in self.files)
 
-        The header of an MNIST or CIFAR file has one for just these bytes; that of a
-        block volume covers all blocks together, which are not checked by it here.
+    def check_content(self, block: int, memory: npt.NDArray[np.uint8]) -> None:
+        """Check the whole bytes of a block against its checksum, where it has one.
+
+        A block has one in the extension index, a pixel set in its header. The header of
+        a block volume without an index covers all blocks together, which cannot be
+        checked here.
 
         Raises:
             BlockError: They differ.
         """
-        if self.layout == "blocks":
+        number, file = self._locate(block)
+        if not self.kind.in_blocks:
+            found, wanted = zlib.crc32(memory.data), file.header.crc_code
+            if found != wanted:
+                raise BlockError(
+                    f"{file.path} is damaged: its labels and pixels have the CRC-32 "
+                    f"{found:#010x}, and its header says {wanted:#010x}. Copy or export it again."
+                )
             return
-        found, wanted = zlib.crc32(memory.data), self.files[0].header.crc_code
+        if file.extension is None:
+            return
+        found, wanted = zlib.crc32(memory.data), int(file.extension.block_crcs[number])
         if found != wanted:
             raise BlockError(
-                f"{self.files[0].path} is damaged: its labels and pixels have the CRC-32 "
-                f"{found:#010x}, and its header says {wanted:#010x}. Copy or export it again."
+                f"block {number} of {file.path} is damaged: it has the CRC-32 {found:#010x}, the "
+                f"index says {wanted:#010x}. `dtsflow verify` tells more, `dtsflow repair` mends "
+                "it from the sources or a good copy."
             )
 
     def block_of(self, sample_id: int) -> tuple[int, int]:

@@ -1,4 +1,7 @@
 import json
+import os
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -120,6 +123,27 @@ def test_a_dry_run_says_what_would_be_written(
     ):
         assert what in told
     assert not Path("out").exists()
+
+
+def test_a_pack_that_nobody_watches_goes_on(photos: Path) -> None:
+    command = [sys.executable, "-m", "dtsflow", "pack", str(photos), "out", "--split", "train"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path("out/photos_train_lv0.dts").exists()
+
+
+def test_the_lists_of_rejects_that_are_named_are_there(
+    capsys: pytest.CaptureFixture[str], photos: Path
+) -> None:
+    (photos / "a" / "no.jpg").write_text("no image")
+    words = ["pack", photos, "out", "--split", "train", "--level", 3, "--volumes", 2, "--quiet"]
+    status, told, _ = call(capsys, *words)
+    assert status == 0
+    (listed,) = Path("out").glob("*.rejects.jsonl")
+    assert f"1 file rejected, see {listed}" in told
 
 
 def test_a_pack_that_cannot_be_is_one_line(

@@ -42,6 +42,16 @@ def test_numbers_of_the_report_are_what_a_person_reads(volume: Path) -> None:
     assert not {"digest samples", "sheet", "written to"} & set(lines)
 
 
+@pytest.mark.parametrize(("on_error", "done"), [("mask", "masked"), ("replace", "replaced")])
+def test_bad_samples_have_a_line_if_there_are_any(volume: Path, on_error: str, done: str) -> None:
+    words = (f"decode.on_error={on_error}",)
+    assert "bad samples" not in told(volume, {}, *words)
+    some = {"bad_samples": 1234}
+    assert told(volume, some, *words)["bad samples"] == f"1,234 {done}"
+    named = told(volume, some, *words, "name=mine")["bad samples"]
+    assert named == f"1,234 {done}, listed in bad_samples.jsonl"
+
+
 def test_what_a_consumer_made_is_shown_with_the_folder(volume: Path) -> None:
     changes = {"digest": {"samples": "ab", "sequence": "cd", "epochs": []}, "sheet": "s.png"}
     lines = told(volume, changes, "name=mine")

@@ -1,7 +1,7 @@
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dtsflow.errors import BlockError, ClosedError, VolumeError
+from dtsflow.errors import ClosedError, VolumeError
 from dtsflow.memory.align import PAGE
-from dtsflow.reader import resident
+from dtsflow.reader import block_reader
+from dtsflow.reader.block_reader import Verify
 from dtsflow.reader.order import Rows
-from dtsflow.reader.resident import Resident, ResidentStore
+from dtsflow.reader.resident import ResidentStore, resident_bytes
 from dtsflow.testing import damage, jpeg, write_block_set, write_block_volume, write_small_set
 from dtsflow.volume import exact_read
 from dtsflow.volume.exact_read import read_into
@@ -35,7 +36,7 @@ def volumes(tmp_path: Path) -> VolumeSet:
 def opened(
     volumes: VolumeSet, delivery: tuple[int, ...] = (), io_threads: int = 2
 ) -> Iterator[ResidentStore]:
-    store = Resident(io_threads=io_threads).open(volumes, np.array(delivery, np.int64))
+    store = ResidentStore(volumes, np.array(delivery, np.int64), io_threads, Verify.BLOCK, 0)
     try:
         yield store
     finally:
@@ -45,7 +46,9 @@ def opened(
 def rows_of(volumes: VolumeSet, *ids: int) -> Rows:
     found = [volumes.block_of(sample_id) for sample_id in ids]
     blocks, places = np.array(found, np.int64).reshape(-1, 2).T
-    return Rows(np.array(ids, np.int64), blocks, places, np.ones(len(ids), np.bool_))
+    numbers = np.arange(len(ids))
+    valid = np.ones(len(ids), np.bool_)
+    return Rows(np.array(ids, np.int64), blocks, places, valid, np.zeros_like(numbers), numbers)
 
 
 def threads() -> list[str]:
@@ -80,7 +83,7 @@ def test_blocks_are_read_once_each_first_as_delivered_then_the_rest(
         read.append(offset // BLOCK_BYTES - 1)
         return read_into(descriptor, memory, offset, path, **stop)
 
-    monkeypatch.setattr(resident, "read_into", recording)
+    monkeypatch.setattr(block_reader, "read_into", recording)
     with opened(volumes, (2,), io_threads=1) as store:
         for _ in range(2):
             store.gather(rows_of(volumes, *range(9)))
@@ -88,22 +91,41 @@ def test_blocks_are_read_once_each_first_as_delivered_then_the_rest(
         assert store.progress() == "0 of 3 blocks are not read yet"
 
 
-def test_one_damaged_block_fails_only_those_who_need_it(volumes: VolumeSet) -> None:
+def test_samples_of_a_damaged_block_are_refused_and_the_others_come(volumes: VolumeSet) -> None:
     damage(volumes.files[0].path, 3 * BLOCK_BYTES + 4, b"\xff")  # block 2
     with opened(volumes, (2, 0, 3), io_threads=1) as store:
         for _ in range(2):
-            with pytest.raises(BlockError, match="block 2"):
-                store.gather(rows_of(volumes, 0, 4))
-            samples = store.gather(rows_of(volumes, 0, 8))
-            assert [bytes(samples.data(i)) for i in (0, 1)] == [IMAGES[0][0], IMAGES[8][0]]
+            samples = store.gather(rows_of(volumes, 0, 4, 8))
+            assert samples.refused.keys() == {1}
+            assert "block 2" in samples.refused[1]
+            assert [bytes(samples.data(i)) for i in (0, 2)] == [IMAGES[0][0], IMAGES[8][0]]
+            assert (samples.sizes[1], samples.labels[1]) == (0, -1)
+
+
+@pytest.mark.parametrize("verify", list(Verify))
+def test_a_flipped_bit_shows_unless_nothing_is_verified(
+    tmp_path: Path, write_indexed: Callable[..., Path], verify: Verify
+) -> None:
+    path = write_indexed(tmp_path / "x.dts", [IMAGES[:4], IMAGES[4:]])
+    damage(path, BLOCK_BYTES + 5000, b"\x55")
+    store = ResidentStore(scan(path), np.array([0]), 1, verify, 0)
+    try:
+        refused = store.gather(rows_of(scan(path), 0, 8)).refused
+    finally:
+        store.close()
+    if verify is Verify.NONE:
+        assert not refused
+    else:
+        assert "block 0 of" in refused[0]
+        assert refused.keys() == {0}
 
 
 def test_each_caller_gets_an_error_of_its_own_with_the_cause(volumes: VolumeSet) -> None:
-    damage(volumes.files[0].path, BLOCK_BYTES + 4, b"\xff")
+    volumes.files[0].path.unlink()
     caught = []
     with opened(volumes) as store:
         for _ in range(2):
-            with pytest.raises(BlockError) as error:
+            with pytest.raises(VolumeError) as error:
                 store.gather(rows_of(volumes, 0))
             caught.append(error.value)
     assert caught[0] is not caught[1]
@@ -131,7 +153,7 @@ def test_a_waiting_worker_is_woken_by_close(
         gate.wait(20)
         return False
 
-    monkeypatch.setattr(resident, "read_into", stuck)
+    monkeypatch.setattr(block_reader, "read_into", stuck)
     ended: list[Exception] = []
     with opened(volumes) as store:
 
@@ -183,8 +205,8 @@ def test_a_disk_that_hangs_keeps_nobody_and_is_told_of(
     volumes: VolumeSet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = threading.Event()
-    monkeypatch.setattr(resident, "LET_GO_S", 0.05)
-    monkeypatch.setattr(resident, "read_into", lambda *_a, **_k: not gate.wait(20))
+    monkeypatch.setattr("dtsflow.reader.store.LET_GO_S", 0.05)
+    monkeypatch.setattr(block_reader, "read_into", lambda *_a, **_k: not gate.wait(20))
     with caplog.at_level(logging.WARNING), opened(volumes, io_threads=3) as store:
         pass
     assert "3 IO threads are still waiting for the disk" in caplog.text
@@ -203,10 +225,10 @@ def test_there_are_no_more_threads_than_blocks(volumes: VolumeSet) -> None:
 def test_the_plan_counts_whole_blocks_and_an_index_entry_per_sample(
     volumes: VolumeSet, tmp_path: Path
 ) -> None:
-    assert Resident().planned_bytes(volumes) == 3 * BLOCK_BYTES + 9 * (8 + 8 + 4)
+    assert resident_bytes(volumes) == 3 * BLOCK_BYTES + 9 * (8 + 8 + 4)
     small = scan(write_small_set(tmp_path / "mnist_test.dts", Kind.MNIST, 11))
     pages = -(-11 * 785 // PAGE)
-    assert Resident().planned_bytes(small) == pages * PAGE + 11 * 20
+    assert resident_bytes(small) == pages * PAGE + 11 * 20
     with opened(small) as store:
         assert store._shared.memory.nbytes == pages * PAGE
 
@@ -225,7 +247,7 @@ def test_hundreds_of_volumes_take_one_descriptor_for_each_thread(
         # A block's index and first sample: 300 whole blocks are 5 GB.
         return read_into(descriptor, memory[: 1 << 17], offset, path, **stop)
 
-    monkeypatch.setattr(resident, "read_into", beginning)
+    monkeypatch.setattr(block_reader, "read_into", beginning)
     with opened(volumes, io_threads=4) as store:
         samples = store.gather(rows_of(volumes, *range(300)))
         assert bytes(samples.data(299)) == IMAGES[0][0]

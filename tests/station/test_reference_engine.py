@@ -1,9 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dtsflow.arena.host import Host
 from dtsflow.decode.pillow import PillowDecoder
-from dtsflow.errors import DecodeError
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.po import CenterCrop, Chain, Normalize, RandomResizedCrop
 from dtsflow.reader.samples import Samples
@@ -21,7 +22,7 @@ ADDRESS = Address(seed=5, epoch=2, phase=0)
 
 
 def engine_of(chain: Chain = CHAIN) -> ReferenceEngine:
-    return ReferenceEngine(PillowDecoder("ignore"), chain.program(PHOTO), lambda i: f"sample {i}")
+    return ReferenceEngine(PillowDecoder("ignore"), chain.program(PHOTO))
 
 
 def zone_of(dtype: DType = DType.FP16) -> Zone:
@@ -67,10 +68,33 @@ def test_a_crop_without_draws_is_the_decoded_image() -> None:
 
 
 @pytest.mark.parametrize("cut", [90, -30], ids=["probe", "decode"])
-def test_a_damaged_sample_is_named(cut: int) -> None:
-    samples = samples_of([jpeg(), jpeg(seed=1)[:cut]], first_id=7)
-    with pytest.raises(DecodeError, match=r"sample 8 \(label 8, sample_id 8\) cannot be decoded"):
-        engine_of().fill(samples, ADDRESS, zone_of(), np.arange(2))
+def test_a_bad_sample_is_given_with_its_reason_and_all_others_are_written(cut: int) -> None:
+    images = [jpeg(seed=i) for i in range(4)]
+    whole, with_bad = zone_of(), zone_of()
+    engine_of().fill(samples_of(images), ADDRESS, whole, np.arange(4))
+    images[1] = images[1][:cut]
+    bad = engine_of().fill(samples_of(images), ADDRESS, with_bad, np.arange(4))
+    assert list(bad) == [1]
+    assert "end-of-image" in str(bad[1]) or "header" in str(bad[1])
+    rows = [0, 2, 3]
+    assert with_bad.padded[rows].tobytes() == whole.padded[rows].tobytes()
+
+
+def test_a_probe_finds_those_without_a_header_and_no_others() -> None:
+    samples = samples_of([jpeg(), jpeg()[:90], b"text", jpeg(seed=1)])
+    assert sorted(engine_of().probe(samples)) == [1, 2]
+
+
+def test_a_substitute_is_drawn_for_as_the_sample_it_stands_for() -> None:
+    image = jpeg(40, 30)
+    itself, instead, other = zone_of(), zone_of(), zone_of()
+    place = np.array([0])
+    engine_of().fill(samples_of([image], 5), ADDRESS, itself, place)
+    engine_of().fill(
+        replace(samples_of([image], 9), stands_for=np.array([5])), ADDRESS, instead, place
+    )
+    engine_of().fill(samples_of([image], 9), ADDRESS, other, place)
+    assert instead.padded[0].tobytes() == itself.padded[0].tobytes() != other.padded[0].tobytes()
 
 
 def test_time_spent_is_booked_by_stage() -> None:

@@ -67,6 +67,33 @@ def test_a_file_is_replaced_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch)
         assert (folder.path / "plan.txt").read_bytes() == b"before"
 
 
+def test_what_an_unfinished_run_left_stays_until_one_begins_anew() -> None:
+    with made("a") as folder:
+        LOGGER.info("before")
+        folder.write("state.json", "{}", durable=True)
+        for number in range(3):
+            folder.write_part({"part": number})
+        folder.write("bad_samples.jsonl", "{}\n")
+    with made("a") as folder:
+        LOGGER.info("after")
+        assert folder.state.read_text() == "{}"
+        parts = sorted(folder.path.glob("part.*.json"))
+        assert [json.loads(path.read_text())["part"] for path in parts] == [0, 1, 2]
+        lines = (folder.path / "rank0.log").read_text().splitlines()
+        assert [line.rpartition(" ")[2] for line in lines] == ["before", "after"]
+        folder.begin_anew()
+        LOGGER.info("anew")
+        assert [path.name for path in folder.path.iterdir()] == ["rank0.log"]
+        assert (folder.path / "rank0.log").read_text().count("\n") == 1
+
+
+def test_a_finished_run_has_no_state() -> None:
+    with made("a") as folder:
+        folder.write("state.json", "{}")
+        folder.write_report({})
+        assert not folder.state.exists()
+
+
 @pytest.mark.parametrize("name", ["../a", "/tmp/a", "a/../../b", ".", ""])
 def test_names_that_lead_out_of_runs_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="must name a folder inside runs/"):

@@ -35,6 +35,7 @@ def counters() -> Counters:
         waited_s=0.75,
         images=20,
         steps=5,
+        bad_samples=2,
     )
 
 
@@ -42,6 +43,7 @@ def test_every_promised_key_says_what_was_counted(plan: Plan) -> None:
     told = report(plan, counters(), StageTimes(1, 2, 3), {}, "dtsflow a=b")
     assert told["images"] == 20
     assert told["steps"] == 5
+    assert told["bad_samples"] == 2
     assert told["images_per_s"] == 10.0
     assert told["first_batch_s"] == 1.5
     assert told["epochs"] == 3

@@ -60,4 +60,4 @@ def test_labels_are_those_of_the_sources(
 def test_small_sets_have_all_their_classes(reference: Path, name: str) -> None:
     with open_volumes(reference / f"{name}.dts") as volumes:
         assert set(volumes.labels.tolist()) == set(range(volumes.volumes.num_classes))
-        assert len(volumes[9999].data) == volumes.volumes.largest_sample
+        assert len(volumes[9999].data) == int(volumes.sizes.max())

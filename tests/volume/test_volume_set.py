@@ -42,7 +42,6 @@ def test_it_says_what_the_headers_and_labels_say(volumes: VolumeSet) -> None:
     assert volumes.class_names == ("0", "1", "2", "3", "4", "5", "6")
     assert volumes.class_name(6) == "6"
     assert volumes.image == ImageSpec(None, None, 3)
-    assert volumes.largest_sample == 2
 
 
 def test_a_sample_is_found_past_empty_blocks(volumes: VolumeSet) -> None:

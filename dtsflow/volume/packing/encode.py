@@ -2,13 +2,15 @@
 
 import contextlib
 import io
+import os
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import Final
+from typing import BinaryIO, Final
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageFile, UnidentifiedImageError
+from PIL.JpegImagePlugin import JpegImageFile
 
 from dtsflow.volume.format import aligned
 from dtsflow.volume.packing.recipe import Recipe
@@ -18,7 +20,9 @@ from dtsflow.volume.source.stored import Stored
 FORMATS: Final = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 END_OF_IMAGE: Final = b"\xff\xd9"  # without it no run would decode the JPEG
 
+_JPEGS = ("JPEG", "MPO")  # the second holds several; the first is taken
 _HEAD, _TAIL = 1 << 14, 1 << 10  # bytes: nearly all headers and end markers lie there
+_LARGEST = (1 << 16) - 1  # of a 16-bit pixel
 _ORIENTATION = 0x0112  # the EXIF tag
 _SHRINKING = (95, 90, 85, 80, 70, 60, 50)  # qualities, tried in turn
 _TURNS = range(2, 9)  # its values that mean something else than upright
@@ -71,24 +75,29 @@ def measure_stored(stored: Stored) -> tuple[int, int]:
     if stored.size > _HEAD + _TAIL:
         head, tail = stored.read_parts((0, _HEAD), (stored.size - _TAIL, _TAIL))
         with contextlib.suppress(Unusable):  # some headers are longer, some at the end
-            return _open(head, tail).size
+            image = _open(head, tail)
+            if image.format != "TIFF":  # its facts lie anywhere, and missing ones are guessed
+                return image.size
     return measure(stored.read())
 
 
 def encode(data: bytes, recipe: Recipe) -> Encoded:
     """Make the image that `recipe` describes.
 
-    The EXIF orientation is carried over, and never applied; a JPEG comment too, since
-    Pillow keeps it. Gray stays gray and CMYK stays CMYK. Alpha is dropped, a palette
-    looked up, of 16 bits the upper 8 are kept.
+    The EXIF orientation is carried over, and never applied, but for TIFF, which Pillow
+    turns upright. A JPEG's comment is kept, as Pillow does. Gray stays gray and CMYK
+    stays CMYK. Alpha is dropped, a palette looked up, of 16 bits the upper 8 are kept.
 
     Raises:
         Unusable: They are no image that Pillow can decode and write as JPEG.
     """
     image = _open(data)
     try:
+        image.load()  # a PNG may say something behind its pixels
+        _settle_comment(image, recipe)
         if recipe.upstream:
             return _save(_upstream_mode(_shape(image, recipe)), recipe, 0)
+        # After loading, which turns a TIFF and takes the tag away.
         orientation = _orientation(image)
         return _save(_shape(_plain_mode(image), recipe), recipe, orientation)
     except _REFUSALS as error:
@@ -121,7 +130,7 @@ def rgb_histogram(data: bytes) -> list[int]:
         raise Unusable(f"cannot be decoded: {_said(error)}") from error
 
 
-def _open(data: bytes, tail: bytes | None = None) -> Image.Image:
+def _open(data: bytes, tail: bytes | None = None) -> ImageFile.ImageFile:
     """The image, without its pixels yet; `data` may end early where `tail` is given."""
     if not data:
         raise Unusable("the file is empty")
@@ -133,10 +142,29 @@ def _open(data: bytes, tail: bytes | None = None) -> Image.Image:
         raise Unusable(_said(error)) from error
     except _REFUSALS as error:
         raise Unusable(f"not an image that can be read: {_said(error)}") from error
-    rest = data if tail is None else tail
-    if image.format == "JPEG" and END_OF_IMAGE not in rest[-_TAIL:] and END_OF_IMAGE not in rest:
+    if image.format in _JPEGS and not _has_end(image, data, tail):
         raise Unusable("a JPEG without an end-of-image marker: it was cut short")
     return image
+
+
+def _has_end(image: ImageFile.ImageFile, data: bytes, tail: bytes | None) -> bool:
+    """Whether the picture ends; a thumbnail in the header has its own end mark."""
+    # Pillow stops reading at the first scan, and goes back to the start of an MPO.
+    opened = JpegImageFile(io.BytesIO(data)) if image.format == "MPO" else image
+    assert opened.fp is not None
+    first_scan = opened.fp.tell()
+    if tail is not None:
+        return first_scan < len(data) and END_OF_IMAGE in tail
+    return data.rfind(END_OF_IMAGE, first_scan) >= 0
+
+
+def _settle_comment(image: Image.Image, recipe: Recipe) -> None:
+    """Keep what a JPEG can say; a longer one, counted in letters, makes Pillow hang."""
+    comment = image.info.get("comment")
+    if isinstance(comment, str):
+        image.info["comment"] = comment.encode("utf-8", "replace")
+    if image.format not in _JPEGS and not recipe.upstream:
+        image.info.pop("comment", None)
 
 
 def _shape(image: Image.Image, recipe: Recipe) -> Image.Image:
@@ -148,6 +176,7 @@ def _shape(image: Image.Image, recipe: Recipe) -> Image.Image:
 
 
 def _upstream_mode(image: Image.Image) -> Image.Image:
+    image.info.pop("transparency", None)  # dropped; left in, Pillow warns that it drops it
     return image.convert("RGB") if image.mode in ("RGBA", "LA", "P") else image
 
 
@@ -159,7 +188,9 @@ def _plain_mode(image: Image.Image) -> Image.Image:
     if image.mode == "F":
         raise ValueError("its pixels are 32-bit floats, which have no stated range")
     if image.mode.startswith("I"):  # 16 bits a pixel, kept in 16 or in 32
-        values = np.clip(np.asarray(image), 0, 0xFFFF)
+        values = np.asarray(image)
+        if values.min() < 0 or values.max() > _LARGEST:
+            raise ValueError("its pixels have more than 16 bits, with no stated range")
         return Image.fromarray((values >> 8).astype(np.uint8))
     image.info.pop("transparency", None)  # dropped; left in, Pillow warns that it drops it
     return image.convert("L" if image.mode in ("1", "LA", "La") else "RGB")
@@ -181,9 +212,19 @@ def _save(image: Image.Image, recipe: Recipe, orientation: int) -> Encoded:
         exif = Image.Exif()
         exif[_ORIENTATION] = orientation
         options["exif"] = exif.tobytes()
-    stored = io.BytesIO()
-    image.save(stored, "JPEG", **options)
-    return Encoded(stored.getvalue(), *image.size)
+    with _scratch_file() as file:
+        image.save(file, "JPEG", **options)
+        size = file.tell()
+        file.seek(0)
+        return Encoded(file.read(size), *image.size)
+
+
+def _scratch_file() -> BinaryIO:
+    """A file in memory: into a descriptor Pillow writes without the GIL."""
+    if hasattr(os, "memfd_create"):
+        with contextlib.suppress(OSError):  # out of descriptors, which is not the image's fault
+            return os.fdopen(os.memfd_create("dtsflow"), "w+b", buffering=0)
+    return io.BytesIO()
 
 
 def _said(error: BaseException) -> str:

@@ -33,6 +33,11 @@ class Mark:
         return json.dumps(asdict(self)).encode("ascii") + b"\n"
 
 
+def journal_path(volume: Path) -> Path:
+    """Where the marks of a volume lie while it is written."""
+    return volume.with_name(f"{volume.name}.journal")
+
+
 def read_marks(path: Path) -> list[Mark]:
     """The marks that were written whole, in order; none where there is no file."""
     marks: list[Mark] = []

@@ -1,15 +1,19 @@
 """What a pack is asked to do."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from dtsflow.errors import PackError
+from dtsflow.volume.format import SUFFIX
 from dtsflow.volume.packing.recipe import Encoding
 from dtsflow.volume.source.choice import Choice
 
 Split = Literal["train", "val", "test"]
 Oversize = Literal["reject", "reencode"]
+
+_PACKED = re.compile(r"(_(train|val|test)_lv\d)?(-\d{5}-of-\d{5})?$")  # what a pack appends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,7 @@ class Layout:
 class Packing:
     """All options of a pack; the defaults are the command's.
 
-    `name` begins the file names; None takes the source folder's, in lower case.
+    `name` begins the file names; None takes the source's, in lower case.
     `workers` is a number of threads, None one per processor: they have no part in the
     bytes. `resume` goes on with a pack that was killed.
     """
@@ -62,7 +66,8 @@ class Packing:
         """What the names of all files begin with, such as `flowers_train_lv0`.
 
         Raises:
-            PackError: `name` leads to another folder, or hides the file.
+            PackError: `name` leads to another folder, or hides the file, or neither it
+                nor the source says any.
         """
         return f"{self._name(source)}_{self.split}_lv{self.encoding.level}"
 
@@ -72,6 +77,13 @@ class Packing:
                 raise PackError(f"{self.name!r} cannot begin a file name; give letters and digits.")
             return self.name
         place = source.resolve()
-        if place.name in {"train", "val", "test"}:
+        is_pattern = any(sign in place.name for sign in "*?[") and not place.exists()
+        if place.name in {"train", "val", "test"} or is_pattern:
             place = place.parent
-        return (place.name if place.is_dir() else place.name.split(".")[0]).lower()
+        name = place.name if place.is_dir() else place.name.lstrip(".").split(".")[0]
+        if place.suffix == SUFFIX:
+            name = _PACKED.sub("", name)
+        name = name.lstrip(".").lower()  # a hidden volume would not be found again
+        if not name:
+            raise PackError(f"{source} has no name that volumes could have: give one (name).")
+        return name

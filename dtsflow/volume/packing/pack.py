@@ -1,6 +1,5 @@
 """From images to volumes, safely: nothing half-written, nothing lost."""
 
-import os
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from dtsflow.errors import PackError
+from dtsflow.memory.limit import cpu_limit
 from dtsflow.volume.file import read_header
 from dtsflow.volume.packing.estimate import Expected, expect
 from dtsflow.volume.packing.gather import (
@@ -23,10 +23,12 @@ from dtsflow.volume.packing.gather import (
 from dtsflow.volume.packing.job import Job
 from dtsflow.volume.packing.options import Packing
 from dtsflow.volume.packing.pixels import pack_pixels
-from dtsflow.volume.packing.shares import share_out
+from dtsflow.volume.packing.shares import share_out, volume_paths
 from dtsflow.volume.packing.writing import write_volumes
+from dtsflow.volume.replacing import refuse_existing
 from dtsflow.volume.source.choice import Choice
 from dtsflow.volume.source.listing import Reject
+from dtsflow.volume.source.open_source import holds_volumes
 from dtsflow.volume.source.pixels import PixelSet, find_pixels
 
 Sources = Path | str | Sequence[Path | str]
@@ -76,18 +78,21 @@ def pack(
 
     Raises:
         PackError: The options make no sense, there is no usable image, a volume exists
-            already, the disk is full, or a source changed meanwhile.
+            already, `folder` lies in a source, the disk is full, or a source changed
+            meanwhile.
         VolumeError: A source is a damaged volume.
     """
     places, report = _places(sources), progress or _silent
     _check(packing)
     pixels = _pixels(places, packing)
     if pixels is not None:
-        path = pack_pixels(pixels, Path(folder), split=packing.split, level=packing.encoding.level)
+        path = pack_pixels(
+            pixels, _place(folder), split=packing.split, level=packing.encoding.level
+        )
         images, classes = len(pixels.labels), int(pixels.labels.max()) + 1
         return Packed((path,), images, classes, 1, path.stat().st_size, 0)
     with _pool(packing) as pool:
-        job = _work_out(places, Path(folder), packing, pool, report)
+        job = _work_out(places, _place(folder), packing, pool, report)
         write_volumes(job, pool, report)
     return _packed(job)
 
@@ -107,7 +112,7 @@ def estimate(
     if _pixels(places, packing) is not None:
         raise PackError(f"{places[0]} holds MNIST or CIFAR files: they are packed in a moment.")
     with _pool(packing) as pool:
-        job = _work_out(places, Path(folder), packing, pool, report)
+        job = _work_out(places, _place(folder), packing, pool, report)
         gathered = job.gathered
         if job.preparer.recipe is not None:
             gathered = vet_all(gathered, job.preparer, pool, report)
@@ -131,6 +136,10 @@ def _work_out(
 ) -> Job:
     stem = packing.stem(places[0])
     gathered = gather(places, packing)
+    _refuse_inside(places, folder)
+    if not packing.resume:  # before what may take an hour
+        for volume in volume_paths(packing, stem, folder):
+            refuse_existing(volume)
     preparer = make_preparer(places, packing, len(gathered.candidates))
     if preparer.recipe is None:
         gathered = vet_all(gathered, preparer, pool, report)
@@ -165,7 +174,22 @@ def _places(sources: Sources) -> list[Path]:
     given = [sources] if isinstance(sources, Path | str) else list(sources)
     if not given:
         raise PackError("there is no source to pack. Name a folder, a tar or a volume.")
-    return [Path(place).expanduser() for place in given]
+    return [_place(place) for place in given]
+
+
+def _place(given: Path | str) -> Path:
+    return Path(given).expanduser()
+
+
+def _refuse_inside(places: Sequence[Path], folder: Path) -> None:
+    """Raise PackError if the volumes would lie among the images they are made from."""
+    for place in places:
+        is_inside = folder.resolve().is_relative_to(place.resolve())
+        if is_inside and place.is_dir() and not holds_volumes(place):
+            raise PackError(
+                f"{folder} lies in the source {place}, where it counts as a class. Choose a folder "
+                "beside it: nothing is written into a source."
+            )
 
 
 def _check(packing: Packing) -> None:
@@ -189,7 +213,7 @@ def _pixels(places: Sequence[Path], packing: Packing) -> PixelSet | None:
 
 @contextmanager
 def _pool(packing: Packing) -> Iterator[ThreadPoolExecutor]:
-    workers = packing.workers if packing.workers is not None else _processors()
+    workers = packing.workers if packing.workers is not None else cpu_limit()
     if workers < 1:
         raise PackError(f"workers = {workers}: at least one thread has to work.")
     # For all threads together: a warning cannot be silenced in one alone. Large images
@@ -198,12 +222,6 @@ def _pool(packing: Packing) -> Iterator[ThreadPoolExecutor]:
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         warnings.filterwarnings("ignore", module="PIL")
         yield pool
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _silent(what: str, done: int, images: int) -> None:

@@ -1,5 +1,6 @@
 """One image from where it lies to what is stored, with all that is recorded of it."""
 
+import errno
 import hashlib
 import zlib
 from collections import deque
@@ -22,6 +23,16 @@ from dtsflow.volume.packing.statistics import Sums, is_sampled, sums_of
 from dtsflow.volume.source.listing import NO_CLASS, Reject, SourceImage
 
 _AHEAD_BYTES = 1 << 26  # of sources, read before their turn
+_LEAST_BYTES = 1 << 16  # that one counts for: a small source may become a larger image
+# Errors of the machine or the network; taken for the image's own, they would lose it.
+_PASSING = frozenset(
+    getattr(errno, name)
+    for name in (
+        *("EMFILE", "ENFILE", "ENOMEM", "ENOENT", "ENOTDIR", "ENODEV", "ENXIO", "ESTALE"),
+        *("ENOTCONN", "ETIMEDOUT", "EHOSTDOWN", "EHOSTUNREACH", "ENETDOWN", "ENETUNREACH"),
+    )
+    if hasattr(errno, name)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +74,11 @@ class Preparer:
     sampled_from: int = 0
 
     def vet(self, image: SourceImage) -> Candidate | Reject:
-        """Look at an image's header, and at no more unless it does not fit a block."""
+        """Look at an image's header, and at no more unless it does not fit a block.
+
+        Raises:
+            PackError: It cannot be read for a reason that is none of its own.
+        """
         stored = image.stored
         try:
             _check_class(image)
@@ -73,6 +88,7 @@ class Preparer:
                 encoded = self._fit(Encoded(stored.read(), width, height))
                 size, width, height = len(encoded.data), encoded.width, encoded.height
         except (Unusable, OSError) as error:
+            _raise_what_passes(image, error)
             return Reject(image.name, _reason(error))
         return Candidate(image, size, width, height)
 
@@ -80,7 +96,8 @@ class Preparer:
         """Read, encode and digest one image.
 
         Raises:
-            PackError: It was vetted, and can no longer be read.
+            PackError: It was vetted, and can no longer be read; or it cannot be for a
+                reason that is none of its own.
         """
         image = candidate.image
         try:
@@ -88,6 +105,7 @@ class Preparer:
             data = image.stored.read()
             encoded = self.make(data, (candidate.width, candidate.height))
         except (Unusable, OSError) as error:
+            _raise_what_passes(image, error)
             if candidate.size:
                 raise PackError(
                     f"{image.stored.path} could be read before, now: {_reason(error)}."
@@ -135,7 +153,7 @@ def prepare_in_order(
     held = 0
     try:
         for candidate in candidates:
-            size = candidate.image.stored.size
+            size = max(candidate.image.stored.size, _LEAST_BYTES)
             while waiting and held + size > _AHEAD_BYTES:
                 done_size, done = waiting.popleft()
                 held -= done_size
@@ -152,6 +170,14 @@ def prepare_in_order(
 def _check_class(image: SourceImage) -> None:
     if image.label == NO_CLASS:
         raise Unusable("lies in no class folder")
+
+
+def _raise_what_passes(image: SourceImage, error: Exception) -> None:
+    if isinstance(error, OSError) and error.errno in _PASSING:
+        raise PackError(
+            f"{image.stored.path} was there and cannot be read now: {_reason(error)}. Nothing is "
+            "wrong with the image itself: mend the cause, then go on with resume."
+        ) from error
 
 
 def _reason(error: Exception) -> str:

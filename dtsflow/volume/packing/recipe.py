@@ -116,7 +116,9 @@ class Encoding:
 
     def _check_meaning(self, *, upstream: bool) -> None:
         given = [
-            name for name in ("short", "long", "quality", "subsampling") if getattr(self, name)
+            name
+            for name in ("short", "long", "quality", "subsampling")
+            if getattr(self, name) is not None
         ]
         if not given:
             return
@@ -131,9 +133,9 @@ class Encoding:
         raise PackError(f"{given[0]} = {getattr(self, given[0])} has no meaning here: {why}.")
 
     def _check_ranges(self) -> None:
-        short = self.short or SHORT
-        long = self.long or short * 3 // 2
-        quality = self.quality or 1
+        short = SHORT if self.short is None else self.short
+        long = short * 3 // 2 if self.long is None else self.long
+        quality = 1 if self.quality is None else self.quality
         if not 1 <= short <= long < 1 << 16:
             raise PackError(
                 f"short = {short} and long = {long} are no limits: 1 <= short <= long <= 65535."

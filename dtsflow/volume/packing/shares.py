@@ -45,10 +45,11 @@ def share_out(
     Raises:
         PackError: There are fewer images than volumes, or upstream cannot arrange them.
     """
+    paths = volume_paths(packing, stem, folder)
     if packing.layout.upstream:
         ordered, counts = _upstream(candidates, packing)
-        return (Share(folder / f"{stem}{SUFFIX}", ordered, counts),)
-    volumes = packing.layout.volumes
+        return (Share(paths[0], ordered, counts),)
+    volumes = len(paths)
     if len(candidates) < volumes:
         raise PackError(f"{len(candidates)} images do not fill {volumes} volumes; ask for fewer.")
     mixed = sorted(candidates, key=lambda one: mixing_key(one.image.name))
@@ -57,8 +58,14 @@ def share_out(
     for number in range(volumes):
         part = mixed[bounds[number] : bounds[number + 1]]
         ordered, counts = _arranged(part, packing.encoding.level)
-        shares.append(Share(folder / _file_name(stem, number, volumes), ordered, counts))
+        shares.append(Share(paths[number], ordered, counts))
     return tuple(shares)
+
+
+def volume_paths(packing: Packing, stem: str, folder: Path) -> tuple[Path, ...]:
+    """What the volumes of a pack are called."""
+    volumes = packing.layout.volumes
+    return tuple(folder / _file_name(stem, number, volumes) for number in range(volumes))
 
 
 def plan_digest(shares: Sequence[Share], classes: Sequence[str], options: dict[str, Any]) -> str:
@@ -82,13 +89,12 @@ def recorded_options(packing: Packing) -> dict[str, Any]:
         "recipe": None,
         "layout": asdict(packing.layout),
     }
-    if recipe is not None:  # unchanged bytes depend on no library
-        turbo = features.version_feature("libjpeg_turbo")
-        options |= {
-            "recipe": recipe.facts(),
-            "pillow": PIL.__version__,
-            "libjpeg_turbo": turbo,
-        }
+    if recipe is not None:
+        options["recipe"] = recipe.facts()
+    if recipe is not None or packing.layout.oversize == "reencode":
+        # Unchanged bytes depend on no library.
+        options["pillow"] = PIL.__version__
+        options["libjpeg_turbo"] = features.version_feature("libjpeg_turbo")
     return options
 
 

@@ -76,7 +76,7 @@ class Unfinished:
     def _begin(self) -> None:
         recorded = self.folder / _PLAN
         goes_on = self._resume and recorded.exists()
-        if goes_on and recorded.read_text(encoding="ascii") != self._plan:
+        if goes_on and recorded.read_bytes() != self._plan.encode("ascii"):
             raise PackError(
                 f"{self.folder} was begun with other sources or options: it cannot be gone on "
                 "with. Give the same ones, or start anew without resume."
@@ -85,10 +85,13 @@ class Unfinished:
             for final in self._finals:
                 refuse_existing(final)
         if not goes_on:
+            recorded.unlink(missing_ok=True)  # first: half of the files belong to no plan
             for entry in self.folder.iterdir():
                 if entry.name != _LOCK:
                     entry.unlink()
-            recorded.write_text(self._plan, encoding="ascii")
+            written = self.folder / f"{_PLAN}.new"
+            written.write_text(self._plan, encoding="ascii")
+            written.replace(recorded)  # a plan is whole, or is not there
 
     def _lock_folder(self) -> None:
         try:
@@ -100,12 +103,16 @@ class Unfinished:
             return
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            # Who had it may have removed the folder meanwhile: this is then no lock.
+            is_locked = os.path.samestat(os.fstat(self._lock), (self.folder / _LOCK).stat())
+        except OSError:
+            is_locked = False
+        if not is_locked:
             os.close(self._lock)
             raise PackError(
                 f"{self.folder} is being written by another process. Wait for it, or choose "
                 "another name or folder."
-            ) from error
+            )
 
     def _unlock(self) -> None:
         os.close(self._lock)

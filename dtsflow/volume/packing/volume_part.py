@@ -19,7 +19,7 @@ from dtsflow.volume.format import BLOCK_BYTES, BLOCK_CAPACITY
 from dtsflow.volume.header import Header
 from dtsflow.volume.manifest import Entry, manifest_path, read_manifest, rejects_path
 from dtsflow.volume.packing.cutting import Cut
-from dtsflow.volume.packing.journal import Mark, read_marks
+from dtsflow.volume.packing.journal import Mark, journal_path, read_marks
 from dtsflow.volume.packing.prepare import Prepared
 from dtsflow.volume.source.listing import Reject
 
@@ -47,12 +47,11 @@ class VolumePart:
         self._marks = self._whole_marks()
         last = self.last
         self._rejects = last.rejects
-        journal = self.volume.with_name(f"{self.volume.name}.journal")
         marked = sum(len(mark.line()) for mark in self._marks)
         self._blocks = self._open(self.volume, (1 + len(self._marks)) * BLOCK_BYTES)
         self._manifest = self._open(manifest_path(self.volume), last.manifest_bytes)
         self._rejected = self._open(rejects_path(self.volume), last.rejects_bytes)
-        self._journal = self._open(journal, marked)
+        self._journal = self._open(journal_path(self.volume), marked)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -168,6 +167,7 @@ class VolumePart:
         for number, entry in enumerate(read_manifest(manifest_path(self.volume))):
             if max(entry.width, entry.height) <= _LARGEST_SIDE:
                 sizes[:, number] = entry.width, entry.height
+        assert fits(about, len(self._marks), 0)  # more would lie over the first block
         has_room = fits(about, len(self._marks), samples)
         return Extension(
             header_crc=header_crc,
@@ -179,7 +179,7 @@ class VolumePart:
         )
 
     def _whole_marks(self) -> list[Mark]:
-        marks = read_marks(self.volume.with_name(f"{self.volume.name}.journal"))
+        marks = read_marks(journal_path(self.volume))
         if not marks or not self.volume.exists():
             return []
         whole: list[Mark] = []

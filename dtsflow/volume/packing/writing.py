@@ -8,7 +8,7 @@ from dtsflow.errors import PackError
 from dtsflow.memory.align import aligned_bytes
 from dtsflow.volume.block_header import Facts, block_header
 from dtsflow.volume.checksum import combine_blocks
-from dtsflow.volume.extension import About
+from dtsflow.volume.extension import About, fits
 from dtsflow.volume.format import BLOCK_BYTES
 from dtsflow.volume.header import Header
 from dtsflow.volume.manifest import manifest_digest, manifest_path, rejects_path
@@ -17,6 +17,7 @@ from dtsflow.volume.packing.cutting import Cut, cut_as_planned, cut_next_fit, mo
 from dtsflow.volume.packing.estimate import expect, known_bytes
 from dtsflow.volume.packing.gather import Progress, refuse_none
 from dtsflow.volume.packing.job import Job
+from dtsflow.volume.packing.journal import journal_path, read_marks
 from dtsflow.volume.packing.prepare import prepare_in_order
 from dtsflow.volume.packing.shares import PACKER, Share, plan_digest, recorded_options
 from dtsflow.volume.packing.unfinished import Unfinished
@@ -25,14 +26,17 @@ from dtsflow.volume.replacing import check_space
 
 log = logging.getLogger(__name__)
 
+_MOST_BLOCKS = 1 << 20  # of one volume, 16 TiB: the index keeps room for so many
+
 
 def write_volumes(job: Job, pool: ThreadPoolExecutor, report: Progress) -> None:
     """Write all volumes of a job, with their manifests and lists of rejects.
 
     Raises:
         PackError: A final name is taken, the disk is full or fails, a source changed,
-            or no image could be packed.
+            no image could be packed, or the names of the classes are too long.
     """
+    _check_names(job)
     finals = tuple(
         path
         for share in job.shares
@@ -52,14 +56,28 @@ def write_volumes(job: Job, pool: ThreadPoolExecutor, report: Progress) -> None:
         ) from error
 
 
+def _check_names(job: Job) -> None:
+    """Refuse names that the index has no room for, before anything is written."""
+    names = About(
+        class_names=job.gathered.classes, header=b"", manifest_sha256="", packer="", options={}
+    )
+    if not job.packing.layout.upstream and not fits(names, _MOST_BLOCKS, 0):
+        raise PackError(
+            f"the names of the {len(job.gathered.classes)} classes take {len(names.to_json())} "
+            "bytes in the index, about 8 MiB have room. Give the classes shorter names."
+        )
+
+
 def _fill_all(job: Job, unfinished: Unfinished, pool: ThreadPoolExecutor, report: Progress) -> None:
     memory = aligned_bytes(BLOCK_BYTES)
     level = job.packing.encoding.level
     parts = [
         VolumePart(unfinished.folder / share.volume.name, level, memory) for share in job.shares
     ]
+    is_filling = False
     try:
         _check_space(job, unfinished, pool)
+        is_filling = True
         done = 0
         report("pack", done, len(job.gathered.candidates))
         for share, part in zip(job.shares, parts, strict=True):
@@ -69,7 +87,7 @@ def _fill_all(job: Job, unfinished: Unfinished, pool: ThreadPoolExecutor, report
             done += len(share.candidates)
         _finish(job, parts)
     except BaseException as error:
-        _leave(unfinished, parts, error)
+        _leave(unfinished, parts, can_go_on=not is_filling or _may_pass(error))
         raise
 
 
@@ -154,10 +172,19 @@ def _about(job: Job, part: VolumePart, header: Header) -> About:
     )
 
 
-def _leave(unfinished: Unfinished, parts: Sequence[VolumePart], error: BaseException) -> None:
+def _may_pass(error: BaseException) -> bool:
+    """Whether what stopped the filling may be gone when it is gone on with.
+
+    A source that changed has changed for every resume too.
+    """
+    return not isinstance(error, PackError) or isinstance(error.__cause__, OSError)
+
+
+def _leave(unfinished: Unfinished, parts: Sequence[VolumePart], *, can_go_on: bool) -> None:
     """Keep what a resume can go on with, and remove what it cannot."""
-    blocks = sum(len(part.counts) for part in parts)
-    if blocks and isinstance(error, KeyboardInterrupt | OSError):
+    # By the journals: this run may not have looked at what an earlier one wrote.
+    blocks = sum(len(read_marks(journal_path(part.volume))) for part in parts)
+    if blocks and can_go_on:
         log.warning(
             "%s keeps the %d blocks written so far: go on with --resume, or remove it",
             unfinished.folder,

@@ -1,6 +1,7 @@
 """A folder of class folders."""
 
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 from dtsflow.errors import PackError
 from dtsflow.volume.source.listing import NO_CLASS, Listing, Reject, SourceImage
 from dtsflow.volume.source.stored import whole_file
+
+_DEEPEST = 63  # folders in each other: `dtsflow export` writes no more with their files
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,8 @@ def read_tree(source: Path) -> Listing:
     files and folders are not looked at.
 
     Raises:
-        PackError: `source` is no folder, cannot be read, or links back into itself.
+        PackError: `source` is no folder, cannot be read, links back into itself, or has
+            folders in each other without end.
     """
     if not source.is_dir():
         raise PackError(f"{source} is no folder. Name the folder that holds the class folders.")
@@ -50,15 +54,23 @@ def read_tree(source: Path) -> Listing:
 
 def _look_up(entry: os.DirEntry[str], name: str, label: int) -> SourceImage | Reject:
     try:
-        return SourceImage(name, label, whole_file(entry.path, entry.stat()))
+        state = entry.stat()
     except OSError as error:  # a link to nowhere, or to itself
         return Reject(name, str(error.strerror))
+    if not stat.S_ISREG(state.st_mode):  # opening a pipe waits for ever
+        return Reject(name, "neither a file nor a folder")
+    return SourceImage(name, label, whole_file(entry.path, state))
 
 
 def _walk(folder: str, name: str, above: tuple[str, ...]) -> Iterator[_Folder]:
     real = os.path.realpath(folder)
     if real in above:
         raise PackError(f"{folder} is a link to a folder it lies in. Remove the link.")
+    if len(above) > _DEEPEST:
+        raise PackError(
+            f"{folder} lies {len(above)} folders below the source, at most {_DEEPEST} are looked "
+            "at. Name the folder that holds the class folders."
+        )
     try:
         with os.scandir(folder) as scan:
             entries = [entry for entry in scan if not entry.name.startswith(".")]

@@ -6,21 +6,27 @@ from dataclasses import replace
 from pathlib import Path
 
 from dtsflow.errors import PackError
+from dtsflow.volume.file import read_extension
+from dtsflow.volume.format import SUFFIX
 from dtsflow.volume.source.label_match import match
 from dtsflow.volume.source.listing import NO_CLASS, Listing, Reject
 from dtsflow.volume.source.text_lines import numbered_lines, read_text
 
-_HEADINGS = {"name", "file", "filename", "path", "image", "id"}
+_HEADINGS = {"name", "file", "filename", "path", "image", "id", "imageid"}
 _MOST_DIGITS = 18
 _MOST_CLASSES = 1 << 20  # a larger number is some identifier, not a label
 
 
 def read_classes(path: Path) -> tuple[str, ...]:
-    """Read class names, one a line; the first is class 0.
+    """Read class names, one a line, the first is class 0; or a volume's.
 
     Raises:
-        PackError: The file cannot be read or is empty; a line is blank or comes twice.
+        PackError: The file cannot be read or is empty; a line is blank or comes twice;
+            the volume has no class names.
+        VolumeError: The volume is damaged.
     """
+    if path.suffix == SUFFIX:
+        return _classes_of(path)
     first_line: dict[str, int] = {}
     for number, name in numbered_lines(path):
         if name in first_line:
@@ -34,11 +40,21 @@ def read_classes(path: Path) -> tuple[str, ...]:
     return tuple(first_line)
 
 
+def _classes_of(volume: Path) -> tuple[str, ...]:
+    extension = read_extension(volume)
+    if extension is None:
+        raise PackError(
+            f"{volume} has no class names: it was packed with compat upstream, or by upstream. "
+            "Write them to a text file, one a line, class 0 first."
+        )
+    return extension.about.class_names
+
+
 def read_labels(path: Path) -> dict[str, str]:
     """Read the class of each file from the first two columns of a CSV.
 
-    A first row whose first cell is a heading (name, file, filename, path, image or id)
-    and empty rows are passed over; the rest of a row is not looked at.
+    A first row whose first cell is a heading (name, file, filename, path, image, id or
+    ImageId) and empty rows are passed over; the rest of a row is not looked at.
 
     Raises:
         PackError: The file cannot be read or names no file; a row lacks a cell, or

@@ -24,7 +24,7 @@ def list_source(path: Path) -> Listing:
     """
     mode = _mode(path)
     if stat.S_ISDIR(mode):
-        return read_volumes(path)[0] if _holds_volumes(path) else read_tree(path)
+        return read_volumes(path)[0] if holds_volumes(path) else read_tree(path)
     if stat.S_ISREG(mode) and path.suffix.lower() == SUFFIX:
         return read_volumes(path)[0]
     if stat.S_ISREG(mode) and path.name.lower().endswith((TAR_SUFFIX, *COMPRESSED_SUFFIXES)):
@@ -50,7 +50,12 @@ def _mode(path: Path) -> int:
         raise PackError(f"{str(path)[:80]} cannot be looked up: {reason}.") from error
 
 
-def _holds_volumes(folder: Path) -> bool:
+def holds_volumes(folder: Path) -> bool:
+    """Whether a folder is one of volumes: a .dts file lies directly in it.
+
+    Raises:
+        PackError: It cannot be listed.
+    """
     try:
         with os.scandir(folder) as entries:
             return any(

@@ -291,6 +291,14 @@ def test_a_volume_is_never_overwritten(source: Path, tmp_path: Path) -> None:
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+def test_a_name_that_is_taken_is_refused_before_any_image_is_looked_at(
+    source: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "flowers_train_lv0.dts").touch()
+    with pytest.raises(PackError, match="exists already"):
+        pack(source, tmp_path, Packing(split="train"), lambda *said: pytest.fail(str(said)))
+
+
 @pytest.mark.parametrize("what", ["manifest", "rejects"])
 def test_what_lies_beside_a_volume_is_never_overwritten(
     source: Path, tmp_path: Path, what: str
@@ -344,6 +352,47 @@ def test_a_split_folder_is_named_after_its_parent(source: Path, tmp_path: Path) 
     source.rename(tmp_path / "ImageNet" / "train")
     packed = train(tmp_path / "ImageNet" / "train", tmp_path)
     assert packed.path.name == "imagenet_train_lv0.dts"
+
+
+def test_a_volume_is_named_as_its_source_was(source: Path, tmp_path: Path) -> None:
+    once = train(source, tmp_path / "once", volumes=2)
+    assert train(once.path.parent, tmp_path).path.name == "once_train_lv0.dts"
+    whole = train(source, tmp_path / "whole")
+    assert train(whole.path, tmp_path, level=1).path.name == "flowers_train_lv1.dts"
+    pattern = tmp_path / "once" / "*.dts"
+    assert train(pattern, tmp_path, level=1).path.name == "once_train_lv1.dts"
+
+
+def test_a_hidden_source_makes_no_hidden_volume(source: Path, tmp_path: Path) -> None:
+    hidden = source.rename(tmp_path / ".flowers")
+    assert train(hidden, tmp_path / "out").path.name == "flowers_train_lv0.dts"
+
+
+def test_a_home_folder_is_found_for_sources_and_destination(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    packed = pack(f"~/{source.name}", "~/out", Packing(split="train"))
+    assert packed.path == tmp_path / "out" / "flowers_train_lv0.dts"
+
+
+@pytest.mark.parametrize("inside", [".", "out", "a/out"])
+def test_volumes_are_not_written_among_their_sources(source: Path, inside: str) -> None:
+    before = sorted(source.rglob("*"))
+    with pytest.raises(PackError, match="lies in the source"):
+        train(source, source / inside)
+    assert sorted(source.rglob("*")) == before
+
+
+def test_class_names_that_the_index_has_no_room_for_are_refused(
+    source: Path, tmp_path: Path
+) -> None:
+    names = tmp_path / "names.txt"
+    names.write_text("a\nb\nc\n" + "".join(f"{k:05d}{'x' * 1000}\n" for k in range(9000)))
+    packing = Packing(split="train", choice=Choice(classes=names))
+    with pytest.raises(PackError, match="the names of the 9003 classes take 90"):
+        pack(source, tmp_path / "out", packing)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "../a", "..", ".a"])
@@ -405,6 +454,29 @@ def test_validation_gets_the_numbers_of_training_with_a_class_missing(
         assert set(volumes.labels.tolist()) == {0, 2}
         assert volumes.volumes.class_names == ("a", "b", "c")
         assert not volumes.volumes.is_training
+
+
+def test_imagenet_is_packed_as_it_is_downloaded(source: Path, tmp_path: Path) -> None:
+    """A tar of one tar per class; a flat tar with a CSV, numbered as training is."""
+    with tarfile.open(tmp_path / "train.tar", "w") as outer:
+        for label in "abc":
+            with tarfile.open(tmp_path / f"{label}.tar", "w") as inner:
+                for path in sorted((source / label).iterdir()):
+                    inner.add(path, path.name)
+            outer.add(tmp_path / f"{label}.tar", f"{label}.tar")
+    with tarfile.open(tmp_path / "val.tar", "w") as flat:
+        for number in range(4):
+            flat.add(source / "b" / f"{3 * number + 1:03d}.jpg", f"val_{number}.JPEG")
+    labels = tmp_path / "val.csv"
+    labels.write_text("ImageId,PredictionString\n" + "".join(f"val_{n},c\n" for n in range(4)))
+    packed = pack(tmp_path / "train.tar", tmp_path / "out", Packing(split="train", name="net"))
+    direct = pack(source, tmp_path / "direct", Packing(split="train", name="net"))
+    assert packed.path.read_bytes() == direct.path.read_bytes()
+    choice = Choice(labels=labels, classes=packed.path)
+    val = pack(tmp_path / "val.tar", tmp_path / "out", Packing(split="val", choice=choice))
+    with open_volumes(val.path) as volumes:
+        assert volumes.labels.tolist() == [2] * 4
+        assert volumes.volumes.class_names == ("a", "b", "c")
 
 
 def test_a_subset_is_counted_as_left_out_and_not_as_rejected(source: Path, tmp_path: Path) -> None:

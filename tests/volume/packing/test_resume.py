@@ -1,6 +1,7 @@
 """A pack that is stopped anywhere goes on to the very same bytes."""
 
 import errno
+import itertools
 import logging
 import os
 import random
@@ -15,11 +16,12 @@ import pytest
 
 from dtsflow.errors import PackError
 from dtsflow.testing import jpeg
-from dtsflow.volume.packing import volume_part
+from dtsflow.volume.packing import volume_part, writing
 from dtsflow.volume.packing.options import Layout, Packing
 from dtsflow.volume.packing.pack import pack
 from dtsflow.volume.packing.prepare import Prepared
 from dtsflow.volume.packing.recipe import Encoding, Level
+from dtsflow.volume.source.stored import Stored
 
 IMAGES = 60
 VOLUMES = 3
@@ -185,6 +187,73 @@ def test_a_full_disk_keeps_what_is_written(
     assert not list(tmp_path.glob("*.dts"))
     pack(source, tmp_path, packing(0, resume=True))
     assert contents(tmp_path) == wanted[0]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), PackError("no room")])
+def test_a_resume_that_ends_before_it_writes_keeps_what_is_there(
+    source: Path,
+    tmp_path: Path,
+    wanted: dict[Level, dict[str, bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+) -> None:
+    def ending(*_: object, **__: object) -> None:
+        raise error
+
+    with pytest.raises(KeyboardInterrupt):
+        pack(source, tmp_path, packing(0), stop_at(4, KeyboardInterrupt()))
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "check_space", ending)
+        with pytest.raises(type(error)):
+            pack(source, tmp_path, packing(0, resume=True))
+    (hidden,) = tmp_path.iterdir()
+    assert (hidden / "flowers_train_lv0-00001-of-00003.dts").stat().st_size > 3 << 24
+    pack(source, tmp_path, packing(0, resume=True))
+    assert contents(tmp_path) == wanted[0]
+
+
+def test_an_interrupt_while_written_blocks_are_checked_keeps_them(
+    source: Path,
+    tmp_path: Path,
+    wanted: dict[Level, dict[str, bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pack(source, tmp_path, packing(0), stop_at(4, KeyboardInterrupt()))
+    with monkeypatch.context() as patch:
+        patch.setattr(volume_part.VolumePart, "_crc_of", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pack(source, tmp_path, packing(0, resume=True))
+    assert len(list(tmp_path.glob(".*.part/*.dts"))) == 1
+    pack(source, tmp_path, packing(0, resume=True))
+    assert contents(tmp_path) == wanted[0]
+
+
+@pytest.mark.parametrize(("level", "code"), [(0, errno.ESTALE), (3, errno.EMFILE)])
+def test_an_error_of_the_machine_loses_no_image_and_no_block(
+    source: Path,
+    tmp_path: Path,
+    wanted: dict[Level, dict[str, bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    level: Level,
+    code: int,
+) -> None:
+    read, reads = Stored.read, itertools.count()
+
+    def failing(stored: Stored) -> bytes:
+        if next(reads) == 45:
+            raise OSError(code, os.strerror(code))
+        return read(stored)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stored, "read", failing)
+        with pytest.raises(PackError, match=r"\.jpg was there and cannot be read now: .* resume"):
+            pack(source, tmp_path, packing(level))
+    pack(source, tmp_path, packing(level, resume=True))
+    assert contents(tmp_path) == wanted[level]
 
 
 def test_a_crash_between_two_renames_goes_on(

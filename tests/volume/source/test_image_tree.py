@@ -119,3 +119,21 @@ def test_a_folder_that_cannot_be_listed_is_named(
     monkeypatch.setattr("dtsflow.volume.source.image_tree.os.scandir", forbidding)
     with pytest.raises(PackError, match="b cannot be listed: Permission denied"):
         read_tree(tmp_path)
+
+
+def test_a_pipe_is_a_reject_and_not_waited_for(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.jpg")
+    os.mkfifo(tmp_path / "a" / "2.jpg")
+    tree = read_tree(tmp_path)
+    assert [image.name for image in tree.images] == ["a/1.jpg"]
+    assert [(one.name, one.reason) for one in tree.rejects] == [
+        ("a/2.jpg", "neither a file nor a folder")
+    ]
+
+
+def test_folders_in_each_other_without_end_are_refused(tmp_path: Path) -> None:
+    touch(tmp_path, "a/" * 63 + "1.jpg")
+    assert len(read_tree(tmp_path).images) == 1
+    touch(tmp_path, "a/" * 500 + "1.jpg")
+    with pytest.raises(PackError, match="64 folders below the source, at most 63 are"):
+        read_tree(tmp_path)

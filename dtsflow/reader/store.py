@@ -1,0 +1,60 @@
+"""What holds the stored samples of a run in memory while they are needed."""
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from dtsflow.reader.order import EpochOrder, Rows
+from dtsflow.reader.samples import Samples
+
+log = logging.getLogger(__name__)
+
+LET_GO_S = 1.0  # a disk or network share that hangs must not keep the process
+
+
+class Store(Protocol):
+    """Samples by row; several workers ask at a time."""
+
+    @property
+    def threads(self) -> Sequence[threading.Thread]:
+        """The IO threads."""
+
+    def begin(self, epoch: EpochOrder, steps: range) -> None:
+        """Begin a pass over some steps of an epoch; the pass before must be over."""
+
+    def gather(self, rows: Rows) -> Samples:
+        """The stored samples of `rows`, all valid; waits until they are there.
+
+        They stay until the rows are released. Rows of one call are consecutive.
+
+        Raises:
+            VolumeError: A block could not be read.
+            ClosedError: The store was closed, or the pass ended, while this waited.
+        """
+
+    def release(self, rows: Rows) -> None:
+        """Say that the rows of an earlier `gather` are written."""
+
+    def end(self) -> None:
+        """End the pass, and wake everyone who waits in it."""
+
+    def progress(self) -> str:
+        """How far reading has come, for the message of a stalled run."""
+
+    @property
+    def retries(self) -> int:
+        """How often a read was tried again so far."""
+
+    def close(self, *, wait: bool = True) -> None:
+        """End the IO threads, wake every waiter, and wait until they are gone."""
+
+
+def join(threads: Sequence[threading.Thread]) -> None:
+    """Wait for IO threads that were told to end; not for ever."""
+    end = time.monotonic() + LET_GO_S
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    if stuck := sum(thread.is_alive() for thread in threads):
+        log.warning("%d IO threads are still waiting for the disk; left behind", stuck)

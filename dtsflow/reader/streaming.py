@@ -1,0 +1,405 @@
+"""The streaming store: each lane's next window loads while the one before is used."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from dtsflow.errors import BlockError, ClosedError
+from dtsflow.memory.align import aligned_bytes
+from dtsflow.reader.block_reader import BlockReader, Verify
+from dtsflow.reader.order import EpochOrder, Ints, Leg, Order, Rows, window_sizes
+from dtsflow.reader.samples import Bytes, Samples
+from dtsflow.reader.store import join
+from dtsflow.volume.block import BlockIndex
+from dtsflow.volume.format import BLOCK_BYTES
+from dtsflow.volume.volume_set import VolumeSet
+
+SLOTS = 2  # windows of a lane: one that is used, one that loads
+
+
+def slot_blocks(order: Order) -> int:
+    """The most blocks that a window of any lane has, in any epoch.
+
+    A lane is a run of N/V samples, so it holds at most as many whole blocks as the
+    smallest blocks that have as many samples, and a part of one more at either end.
+    """
+    counts = np.sort(order.counts[order.counts > 0])
+    most = -(-order.samples // order.lanes)
+    whole = int(np.searchsorted(np.cumsum(counts), most, side="right"))
+    return max(window_sizes(min(whole + 2, len(counts)), order.window))
+
+
+def streaming_bytes(order: Order, lanes: range) -> int:
+    """Bytes that the windows of these lanes occupy during a run."""
+    return len(lanes) * SLOTS * slot_blocks(order) * BLOCK_BYTES
+
+
+class _Window:
+    """One leg of a lane at work: where its blocks lie, and what is known of them.
+
+    `left` counts the rows still to be written, `missing` the blocks still to come.
+    """
+
+    def __init__(self, leg: Leg, start: int, counts: Ints) -> None:
+        self.leg = leg
+        self.start = start  # of its slot in the memory
+        self.left = leg.last - leg.first
+        self.missing = len(leg.blocks)
+        self.refused: dict[int, str] = {}
+        self.error: Exception | None = None
+        self._sorted = np.argsort(leg.blocks)
+        own = counts[leg.blocks]
+        self._firsts = np.cumsum(own) - own
+        # Zeros in a damaged block, whose samples must not be looked at.
+        self._offsets = np.zeros(int(own.sum()), np.int64)
+        self._sizes = np.zeros(int(own.sum()), np.int64)
+        self._labels = np.full(int(own.sum()), -1, np.int32)
+
+    def enter(self, number: int, index: BlockIndex) -> None:
+        """Enter the samples of the leg's block `number`."""
+        first = int(self._firsts[number])
+        entries = slice(first, first + len(index))
+        self._offsets[entries] = index.offsets + (self.start + number * BLOCK_BYTES)
+        self._sizes[entries] = index.sizes
+        self._labels[entries] = index.labels
+
+    def look_up(self, rows: Rows) -> tuple[Ints, Ints, npt.NDArray[np.int32]]:
+        """Offset, size and label of each row's sample."""
+        blocks = self.leg.blocks
+        numbers = self._sorted[np.searchsorted(blocks, rows.blocks, sorter=self._sorted)]
+        entries = self._firsts[numbers] + rows.places
+        return self._offsets[entries], self._sizes[entries], self._labels[entries]
+
+
+class _LaneQueue:
+    """The windows of one lane in a pass, and how far loading them has come.
+
+    Windows are made when their turn to load comes and let go of when they are used.
+    """
+
+    def __init__(self, legs: Sequence[Leg], start: int, slot_bytes: int, counts: Ints) -> None:
+        self._legs = legs
+        self._start, self._slot_bytes, self._counts = start, slot_bytes, counts
+        self.firsts = np.array([leg.first for leg in legs], np.int64)
+        self.windows: dict[int, _Window] = {}  # those that load or are used
+        self._loading = 0  # the leg that is read next, or is being read
+        self._block = 0  # the block of it that is read next
+
+    @property
+    def wants(self) -> int | None:
+        """The row that the next load is for; None where nothing can be loaded now."""
+        if self._loading == len(self._legs) or self._loading - SLOTS in self.windows:
+            return None
+        return self._legs[self._loading].first
+
+    def take(self) -> tuple[_Window, int]:
+        """The next block to load, as a window and the number of the block in it."""
+        number, block = self._loading, self._block
+        if block == 0:
+            start = self._start + number % SLOTS * self._slot_bytes
+            self.windows[number] = _Window(self._legs[number], start, self._counts)
+        self._block += 1
+        if self._block == len(self._legs[number].blocks):
+            self._loading, self._block = number + 1, 0
+        return self.windows[number], block
+
+    def parts(self, numbers: Ints) -> Iterator[tuple[int, slice]]:
+        """Which legs these consecutive rows lie in, and which of them lie there."""
+        legs = np.searchsorted(self.firsts, numbers, side="right") - 1
+        for part in _runs(legs):
+            yield int(legs[part.start]), part
+
+
+class StreamingStore:
+    """Two windows of each lane in one memory; satisfies Store.
+
+    Args:
+        volumes: The data set, in blocks.
+        order: Its order; how large a window may be follows from it.
+        lanes: The lanes of this rank.
+    """
+
+    def __init__(
+        self,
+        volumes: VolumeSet,
+        order: Order,
+        lanes: range,
+        io_threads: int,
+        verify: Verify,
+        retries: int,
+    ) -> None:
+        self._shared = _Shared(volumes, order, lanes)
+        self._readers = [
+            BlockReader(volumes, verify, retries, self._shared.pause) for _ in range(io_threads)
+        ]
+        self._threads: list[threading.Thread] = []
+        try:
+            for number, reader in enumerate(self._readers):
+                thread = threading.Thread(
+                    target=_read_windows,
+                    args=(self._shared, reader),
+                    name=f"dtsflow-io-{number}",
+                    daemon=True,  # interpreter exit must not wait for the disk
+                )
+                thread.start()
+                self._threads.append(thread)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def threads(self) -> Sequence[threading.Thread]:
+        """The IO threads."""
+        return self._threads
+
+    @property
+    def retries(self) -> int:
+        """How often a read was tried again so far."""
+        return sum(reader.retried for reader in self._readers)
+
+    def begin(self, epoch: EpochOrder, steps: range) -> None:
+        """Begin to load the windows of a pass, in the order they are needed."""
+        self._shared.begin(epoch, steps)
+
+    def end(self) -> None:
+        """Load no more for this pass, and wake whoever waits in it."""
+        self._shared.end()
+
+    def gather(self, rows: Rows) -> Samples:
+        """The stored samples of `rows`, all valid; waits until they are there.
+
+        Raises:
+            VolumeError: A block could not be read.
+            ClosedError: The store was closed, or the pass ended, while this waited.
+        """
+        return self._shared.gather(rows)
+
+    def release(self, rows: Rows) -> None:
+        """Say that rows are written; a window all of whose rows are makes room."""
+        self._shared.release(rows)
+
+    def progress(self) -> str:
+        """How far reading has come, for the message of a stalled run."""
+        return self._shared.progress()
+
+    def close(self, *, wait: bool = True) -> None:
+        """Stop reading, wake every waiter, and wait until the IO threads are gone."""
+        self._shared.close()
+        if wait:
+            join(self._threads)
+
+
+class _Shared:
+    """What the IO threads write and the workers read; does not refer to its store."""
+
+    def __init__(self, volumes: VolumeSet, order: Order, lanes: range) -> None:
+        self.volumes = volumes
+        self._lanes = lanes
+        self._slot_bytes = slot_blocks(order) * BLOCK_BYTES
+        self.memory = aligned_bytes(streaming_bytes(order, lanes))
+        self._queues: dict[int, _LaneQueue] = {}
+        self._pass = 0  # counts up with every beginning and end
+        self._busy = 0  # IO threads that write to the memory
+        self._closed = False
+        self._changed = threading.Condition()
+        self._ending = threading.Event()
+
+    def begin(self, epoch: EpochOrder, steps: range) -> None:
+        queues = {}
+        for column, lane in enumerate(self._lanes):
+            start = column * SLOTS * self._slot_bytes
+            legs = epoch.legs(steps, lane)
+            queues[lane] = _LaneQueue(legs, start, self._slot_bytes, self.volumes.counts)
+        with self._changed:
+            # What still loads for the pass before would write into the same slots.
+            while self._busy and not self._closed:
+                self._changed.wait()
+            self._pass += 1
+            self._queues = queues
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        with self._changed:
+            self._pass += 1
+            self._queues = {}
+            self._changed.notify_all()
+
+    def gather(self, rows: Rows) -> Samples:
+        parts = list(self._parts(rows))
+        found = [np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)]
+        labels = np.empty(len(rows), np.int32)
+        refused: dict[int, str] = {}
+        copies: list[Bytes] | None = [] if _spans_too_many(parts) else None
+        for queue, number, part in parts:
+            window = self._wait_for(queue, number)
+            found[0][part], found[1][part], labels[part] = window.look_up(rows[part])
+            if window.refused:
+                blocks = rows.blocks[part].tolist()
+                refused |= {
+                    part.start + place: window.refused[block]
+                    for place, block in enumerate(blocks)
+                    if block in window.refused
+                }
+            if copies is not None:
+                copies.append(self._copy(found[0][part], found[1][part]))
+                self._release(queue, number, part.stop - part.start)
+        memory = self.memory
+        if copies is not None:
+            memory = np.concatenate(copies)
+            found[0] = np.cumsum(found[1]) - found[1]
+        return Samples(memory, found[0], found[1], labels, rows.ids, refused)
+
+    def release(self, rows: Rows) -> None:
+        parts = list(self._parts(rows))
+        if not _spans_too_many(parts):  # what was copied was released at once
+            for queue, number, part in parts:
+                self._release(queue, number, part.stop - part.start)
+
+    def next_load(self) -> "_Load | None":
+        """Take the load that is needed first of those with room; waits for one."""
+        with self._changed:
+            while not self._closed:
+                wanting = [(q.wants, lane) for lane, q in self._queues.items()]
+                ready = [(first, lane) for first, lane in wanting if first is not None]
+                if ready:
+                    _, lane = min(ready)
+                    self._busy += 1
+                    return _Load(*self._queues[lane].take(), self._pass)
+                self._changed.wait()
+            return None
+
+    def loaded(self, load: "_Load", index: BlockIndex | None, damage: str = "") -> None:
+        """Enter a block that has come, whole or damaged."""
+        with self._changed:
+            if index is not None:
+                load.window.enter(load.number, index)
+            elif damage:
+                load.window.refused[load.block] = damage
+            load.window.missing -= 1
+            self._done()
+
+    def failed(self, load: "_Load", error: Exception) -> None:
+        with self._changed:
+            load.window.error = error
+            self._done()
+
+    def left(self) -> None:
+        """Say that a load was left because its pass has ended."""
+        with self._changed:
+            self._done()
+
+    def is_over(self, load: "_Load") -> bool:
+        return self._closed or load.of_pass != self._pass
+
+    def pause(self, seconds: float) -> bool:
+        """Wait; True if the store was closed meanwhile."""
+        return self._ending.wait(seconds)
+
+    def progress(self) -> str:
+        with self._changed:
+            windows = [w for queue in self._queues.values() for w in queue.windows.values()]
+            return f"{sum(window.missing for window in windows)} blocks are being read"
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._ending.set()
+            self._changed.notify_all()
+
+    def _done(self) -> None:
+        self._busy -= 1
+        self._changed.notify_all()
+
+    def _wait_for(self, queue: _LaneQueue, number: int) -> _Window:
+        with self._changed:
+            begun = self._pass
+            while True:
+                if self._closed or self._pass != begun or queue not in self._queues.values():
+                    raise ClosedError("The pass was ended while a worker waited for a block.")
+                window = queue.windows.get(number)
+                if window is not None and window.error is not None:
+                    # A new one for each caller: one that was raised keeps its frames.
+                    raise type(window.error)(*window.error.args) from window.error
+                if window is not None and not window.missing:
+                    return window
+                self._changed.wait()
+
+    def _release(self, queue: _LaneQueue, number: int, rows: int) -> None:
+        with self._changed:
+            window = queue.windows[number]
+            window.left -= rows
+            assert window.left >= 0
+            if not window.left:
+                del queue.windows[number]
+                self._changed.notify_all()
+
+    def _parts(self, rows: Rows) -> Iterator[tuple[_LaneQueue, int, slice]]:
+        """The windows that rows lie in, in the order of the rows."""
+        queues = self._queues
+        for run in _runs(rows.lanes):
+            queue = queues.get(int(rows.lanes[run.start]))
+            if queue is None:
+                raise ClosedError("The pass has ended.")
+            for number, part in queue.parts(rows.numbers[run]):
+                yield queue, number, slice(run.start + part.start, run.start + part.stop)
+
+    def _copy(self, offsets: Ints, sizes: Ints) -> Bytes:
+        pieces = [
+            self.memory[start : start + size] for start, size in zip(offsets, sizes, strict=True)
+        ]
+        return np.concatenate(pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """A block to read into its place in a window."""
+
+    window: _Window
+    number: int
+    of_pass: int
+
+    @property
+    def block(self) -> int:
+        return int(self.window.leg.blocks[self.number])
+
+    def memory_in(self, memory: Bytes) -> Bytes:
+        start = self.window.start + self.number * BLOCK_BYTES
+        return memory[start : start + BLOCK_BYTES]
+
+
+def _runs(values: Ints) -> Iterator[slice]:
+    """The stretches of equal values."""
+    edges = (np.flatnonzero(np.diff(values)) + 1).tolist()
+    for start, stop in zip([0, *edges], [*edges, len(values)], strict=True):
+        yield slice(start, stop)
+
+
+def _spans_too_many(parts: Sequence[tuple[_LaneQueue, int, slice]]) -> bool:
+    """Whether some lane's rows lie in more windows than a lane has slots.
+
+    Then the first of them would be in the way of the last, for all are held until the
+    rows are written: such samples are copied out. It takes windows of a few rows.
+    """
+    queues = Counter(id(queue) for queue, _, _ in parts)
+    return max(queues.values()) > SLOTS
+
+
+def _read_windows(shared: _Shared, reader: BlockReader) -> None:
+    """What one IO thread does; after a block that fails it reads the next one."""
+    try:
+        while (load := shared.next_load()) is not None:
+            try:
+                memory = load.memory_in(shared.memory)
+                index = reader.read(load.block, memory, partial(shared.is_over, load))
+                shared.loaded(load, index) if index is not None else shared.left()
+            except BlockError as damage:
+                shared.loaded(load, None, str(damage))
+            except Exception as error:  # noqa: BLE001  # whoever needs the block raises it
+                shared.failed(load, error)
+    finally:
+        reader.close()

@@ -1,0 +1,168 @@
+"""What becomes of bad samples: an error, a substitute, or a row without a sample."""
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dtsflow.decode.on_error import OnError
+from dtsflow.errors import BlockError, DecodeError, DtsflowError
+from dtsflow.reader.order import Rows
+from dtsflow.reader.samples import Samples
+from dtsflow.station.engine import Address, Bad, Engine, Places, fill_others
+from dtsflow.station.substitutes import Substitutes
+from dtsflow.station.zone import Zone
+from dtsflow.volume.volume_set import VolumeSet
+
+
+@dataclass(frozen=True, slots=True)
+class BadSample:
+    """A bad sample that a row should have had.
+
+    Attributes:
+        row: The row, among those of this rank.
+        sample_id: Its id.
+        label: Its label; None where the whole block is damaged, and labels with it.
+        where: Its file, block and index.
+        reason: Why it is bad.
+        substitute: The sample_id that the row has instead; None in a masked row.
+    """
+
+    row: int
+    sample_id: int
+    label: int | None
+    where: str
+    reason: str
+    substitute: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """Rows to be written: where each sample comes from, its bytes, and its place."""
+
+    rows: Rows
+    samples: Samples
+    zone: Zone
+    places: Places
+
+
+class BadSamples:
+    """Deals with the bad samples of one pass; its workers share it.
+
+    Args:
+        on_error: What becomes of one.
+        volumes: The data set.
+        substitutes: What to choose from.
+        address: What the draws of the pass are addressed by.
+        stop: Whether the pass has ended, so that a long search may, too.
+    """
+
+    def __init__(
+        self,
+        on_error: OnError,
+        volumes: VolumeSet,
+        substitutes: Substitutes,
+        address: Address,
+        stop: Callable[[], bool],
+    ) -> None:
+        self._on_error = on_error
+        self._volumes = volumes
+        self._substitutes = substitutes
+        self._address = address
+        self._stop = stop
+        self._found: dict[int, list[BadSample]] = {}
+        self._lock = threading.Lock()
+
+    def fill(self, step: int, chunk: Chunk, engine: Engine) -> None:
+        """Write a chunk of batch `step` whole: pixels, labels, ids and `valid`.
+
+        Raises:
+            DecodeError: A sample is bad and must not be, or all are; says where it
+                lies, its label and its id.
+            BlockError: A whole block is damaged and must not be, or is all there is.
+        """
+        samples, places, zone, address = chunk.samples, chunk.places, chunk.zone, self._address
+        if samples.refused:
+            refused: Bad = {n: DecodeError(why) for n, why in samples.refused.items()}
+            bad = fill_others(engine, samples, address, zone, places, refused)
+        else:
+            bad = engine.fill(samples, address, zone, places)
+        if bad:
+            found = [self._settle(chunk, n, bad[n], engine) for n in sorted(bad)]
+            with self._lock:
+                self._found.setdefault(step, []).extend(found)
+            good = np.delete(np.arange(len(samples)), list(bad))
+            samples, places = samples.only(good), places[good]
+        _enter(samples, zone, places)
+
+    def of_batch(self, step: int) -> list[BadSample]:
+        """The bad samples of a filled batch, by row; they are given once."""
+        with self._lock:
+            found = self._found.pop(step, [])
+        return sorted(found, key=lambda sample: sample.row)
+
+    def _settle(self, chunk: Chunk, number: int, error: DecodeError, engine: Engine) -> BadSample:
+        """Fill the row of one bad sample as it shall be."""
+        samples = chunk.samples
+        row, sample_id = int(chunk.places[number]), int(samples.ids[number])
+        is_refused = number in samples.refused
+        bad = BadSample(
+            row=row,
+            sample_id=sample_id,
+            label=None if is_refused else int(samples.labels[number]),
+            where=self._volumes.where(sample_id),
+            reason=str(error),
+            substitute=None,
+        )
+        block = int(chunk.rows.blocks[number])
+        is_all = is_refused and self._volumes.counts[block] == self._volumes.num_samples
+        if is_all or self._on_error == "raise":
+            raise _refusal(bad, is_refused=is_refused) from (None if is_refused else error)
+        if self._on_error == "mask":
+            chunk.zone.clear_rows(slice(row, row + 1))
+            return bad
+        found = self._substitute(chunk, number, bad, engine)
+        return dataclasses.replace(bad, substitute=found)
+
+    def _substitute(self, chunk: Chunk, number: int, bad: BadSample, engine: Engine) -> int:
+        """Fill the row with the next good sample, drawn for as the bad one; its id."""
+        candidates = self._substitutes.instead_of(
+            int(chunk.rows.blocks[number]),
+            int(chunk.rows.places[number]),
+            is_damaged=number in chunk.samples.refused,
+            stop=self._stop,
+        )
+        place = chunk.places[number : number + 1]
+        stands_for = chunk.samples.ids[number : number + 1]
+        for found in candidates:
+            candidate = dataclasses.replace(found, stands_for=stands_for)
+            if not engine.fill(candidate, self._address, chunk.zone, place):
+                _enter(candidate, chunk.zone, place)
+                return int(candidate.ids[0])
+            if engine.probe(candidate):
+                self._substitutes.give_up(int(candidate.ids[0]))
+        raise DecodeError(
+            f"every sample of the data set is bad, so none can replace {bad.where} (sample_id "
+            f"{bad.sample_id}): {bad.reason}. Copy or pack the volumes again; `dtsflow verify` "
+            "says what is damaged."
+        )
+
+
+def _enter(samples: Samples, zone: Zone, places: Places) -> None:
+    """Say of rows whose pixels are written what they show."""
+    zone.labels[places] = samples.labels
+    zone.sample_ids[places] = samples.ids
+    zone.valid[places] = True
+
+
+def _refusal(bad: BadSample, *, is_refused: bool) -> DtsflowError:
+    """The error that a bad sample ends the run with."""
+    if is_refused:
+        return BlockError(bad.reason)
+    return DecodeError(
+        f"{bad.where} (label {bad.label}, sample_id {bad.sample_id}) cannot be decoded: "
+        f"{bad.reason}. Replace or remove the image at its source, and pack again; or go on "
+        "without it: decode.on_error=replace or mask."
+    )

@@ -1,0 +1,77 @@
+"""Good samples in the place of bad ones: which come into question, in which order."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from dtsflow.errors import BlockError, ClosedError
+from dtsflow.reader.one_block import SingleSamples
+from dtsflow.reader.samples import Samples
+from dtsflow.volume.volume_set import VolumeSet
+
+
+class Substitutes:
+    """Candidates for the place of a bad sample; the workers of a run share it.
+
+    It remembers samples that are bad whatever is drawn, and whole damaged blocks, so
+    that nobody reads them again; what is found does not depend on that.
+    """
+
+    def __init__(self, volumes: VolumeSet) -> None:
+        self._volumes = volumes
+        self._singles = SingleSamples(volumes)
+        # Of each block that was looked into, which samples are hopeless. Threads write
+        # nothing but True, so none needs to wait for another.
+        self._hopeless: dict[int, npt.NDArray[np.bool_]] = {}
+
+    def instead_of(
+        self, block: int, place: int, *, is_damaged: bool, stop: Callable[[], bool]
+    ) -> Iterator[Samples]:
+        """All other samples one by one, those to be preferred first.
+
+        That is the rest of the bad sample's block, in a circle from its place on; then
+        the blocks after it, in a circle through the volumes, each from its first sample
+        on. Of damaged blocks there is none; `is_damaged` says that its own is one.
+
+        Raises:
+            VolumeError: A block cannot be read.
+            ClosedError: `stop` said so.
+        """
+        if is_damaged:
+            self._give_up_block(block)
+        else:
+            self._singles.trust(block)
+        blocks = self._volumes.num_blocks
+        yield from self._of_block(block, place + 1, stop, but=place)
+        for after in range(1, blocks):
+            yield from self._of_block((block + after) % blocks, 0, stop)
+
+    def give_up(self, sample_id: int) -> None:
+        """Never again offer a sample, for it is bad whatever is drawn."""
+        block, place = self._volumes.block_of(sample_id)
+        self._flags(block)[place] = True
+
+    def _of_block(
+        self, block: int, first: int, stop: Callable[[], bool], but: int = -1
+    ) -> Iterator[Samples]:
+        count = int(self._volumes.counts[block])
+        turns = (first + np.arange(count)) % max(1, count)
+        if block in self._hopeless:
+            turns = turns[~self._hopeless[block][turns]]
+        for place in turns[turns != but].tolist():
+            if stop():
+                raise ClosedError("The pass ended while a substitute was looked for.")
+            try:
+                sample = self._singles.read(block, place, stop=stop)
+            except BlockError:
+                self._give_up_block(block)
+                return
+            yield sample
+
+    def _flags(self, block: int) -> npt.NDArray[np.bool_]:
+        fresh = np.zeros(int(self._volumes.counts[block]), np.bool_)
+        return self._hopeless.setdefault(block, fresh)
+
+    def _give_up_block(self, block: int) -> None:
+        self._flags(block)[:] = True
