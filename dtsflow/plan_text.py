@@ -28,7 +28,13 @@ def _data(plan: Plan) -> list[str]:
     what = f"{blocks} blocks" if volumes.layout == "blocks" else "raw pixels"
     names = [str(file.path) for file in volumes.files]
     shown = names if len(names) <= 4 else [*names[:2], "…", names[-1]]  # noqa: PLR2004
-    return [f"{volumes.num_samples:,} samples, {volumes.num_classes:,} classes, {what}", *shown]
+    mode, reason = plan.reading
+    lines = [f"{volumes.num_samples:,} samples, {volumes.num_classes:,} classes, {what}", *shown]
+    if reason:
+        lines.append(f"{mode}, {reason}")
+    if plan.pipeline.reader.verify is not Verify.NONE and not volumes.has_checksums:
+        lines.append("no index, so its blocks have no checksums: only their structure is checked")
+    return lines
 
 
 def _order(plan: Plan) -> list[str]:
@@ -93,13 +99,10 @@ def _decode(plan: Plan) -> str:
 
 
 def _reader(plan: Plan) -> str:
-    mode, reason = plan.reading
+    mode, _ = plan.reading
     reader = plan.pipeline.reader
-    verify = reader.verify.value
-    if reader.verify is not Verify.NONE and not plan.volumes.has_checksums:
-        verify = "structure only: without an index blocks have no checksum"
-    why = f" ({reason})" if reason else ""
-    return f"{mode}{why}, {reader.io_threads} IO threads, verify {verify}"
+    verify = reader.verify.value if plan.volumes.has_checksums else "structure"
+    return f"{mode}, {reader.io_threads} IO threads, verify {verify}"
 
 
 def _memory(plan: Plan) -> list[str]:

@@ -55,6 +55,7 @@ class Run:
         decode, path = plan.pipeline.decode, None if folder is None else folder.path
         self._bad_samples = BadSampleLog(decode.on_error, decode.max_errors, path)
         self._times = StageTimes()
+        self._retries = 0
         self.stopping = Stopping()
         self._place = Place(self.start.epoch, self.start.step)
         self._saved = time.monotonic()
@@ -195,7 +196,7 @@ class Run:
         finally:
             self._closer()
         if resources is not None:
-            self._times = resources.times
+            self._times, self._retries = resources.times, resources.store.retries
             if self.folder is not None and not self._failed:
                 self._write_report(self.folder)
 
@@ -214,11 +215,15 @@ class Run:
     def report(self) -> dict[str, Any]:
         """What report.json holds; `results` are the consumer's part of it."""
         command = "" if self.folder is None else self.folder.command
-        times = self._times if self._resources is None else self._resources.times
+        times, retries = self._times, self._retries
+        if self._resources is not None:
+            times, retries = self._resources.times, self._resources.store.retries
         start = self.start
         resumed = None if start.is_beginning else {"epoch": start.epoch, "step": start.step}
         told = report(self.plan, self.counters, times, self.results, command)
-        return {**told, "resumed_from": resumed}
+        mode, reason = self.plan.reading
+        reader = {"mode": mode, "reason": reason, "io_retries": retries}
+        return {**told, "reader": reader, "resumed_from": resumed}
 
     def fail(self) -> None:
         """Remember that the run did not go as planned, so that it writes no report."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from dtsflow.volume.mixing import mixing_number
 
-_FEWEST = 128  # images, or all of a smaller set
+_FEWEST = 64  # images, or all of a smaller set
 _SHARE = 1 / 32  # of a larger one: decoding all would cost more than packing
 _LEVELS = 256
 _WHITE = 255

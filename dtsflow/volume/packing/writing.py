@@ -1,6 +1,7 @@
 """Writing the volumes of a pack so that a crash leaves whole files or none."""
 
 import logging
+import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -25,6 +26,8 @@ from dtsflow.volume.packing.volume_part import VolumePart
 from dtsflow.volume.replacing import check_space
 
 log = logging.getLogger(__name__)
+
+_AMPLE = 4  # times the bytes of the sources
 
 _MOST_BLOCKS = 1 << 20  # of one volume, 16 TiB: the index keeps room for so many
 
@@ -110,6 +113,9 @@ def _fill(job: Job, share: Share, part: VolumePart, pool: ThreadPoolExecutor) ->
 def _check_space(job: Job, unfinished: Unfinished, pool: ThreadPoolExecutor) -> None:
     """Refuse to begin what the disk has no room for; what is there already counts."""
     wanted = known_bytes(job.shares)
+    sources = sum(one.image.stored.size for one in job.gathered.candidates)
+    if wanted is None and shutil.disk_usage(job.folder).free > _AMPLE * sources:
+        return  # no encoding makes so much more of them
     if wanted is None:
         wanted = expect(job.shares, job.preparer, pool, job.packing.encoding.level).bytes
     there = sum(entry.stat().st_size for entry in unfinished.folder.iterdir())
