@@ -1,6 +1,8 @@
 """However blocks are read, a run delivers the same rows."""
 
 import itertools
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,10 @@ import pytest
 
 import dtsflow
 from dtsflow.cli.run import stream
-from dtsflow.errors import BlockError, MemoryPlanError, PlanError
+from dtsflow.errors import BlockError, MemoryPlanError, PlanError, VolumeError
 from dtsflow.reader.order import Order, Shuffle, Tail
-from dtsflow.testing import damage, jpeg, write_block_volume
+from dtsflow.telemetry.memory import peak_bytes
+from dtsflow.testing import damage, jpeg, write_block_set, write_block_volume
 from dtsflow.volume.format import BLOCK_BYTES
 
 COUNTS = [7, 3, 0, 9, 1, 6, 8, 2, 5]
@@ -169,3 +172,43 @@ def test_a_large_index_is_planned_from_numbers_alone() -> None:
         block for lane in range(16) for leg in epoch.legs(range(1), lane) for block in leg.blocks
     }
     assert len(blocks) == 16  # the first batch needs one block of each lane
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux lists descriptors")
+def test_fifty_streamed_epochs_hold_what_two_do(volume: Path) -> None:
+    def held() -> tuple[int, int]:
+        return len(os.listdir("/proc/self/fd")), threading.active_count()  # noqa: PTH208
+
+    small = (f"reader.window_bytes={4 * BLOCK_BYTES}", "workers=3")
+    with dtsflow.open(config(volume), "reader=streaming", *small) as run:
+        for epoch in range(2):
+            list(run.epoch(epoch))
+        peak = peak_bytes()
+        before = held()
+        for epoch in range(2, 50):
+            for batch in run.epoch(epoch):
+                if epoch % 5 == 0 and batch.step == 2:
+                    break
+        # IO threads hold one descriptor each, of whatever they read last.
+        files, threads = held()
+        assert threads == before[1]
+        assert files <= before[0] + 4
+        assert peak_bytes() - peak < 16 << 20
+
+
+@pytest.mark.parametrize("mode", ["resident", "streaming"])
+@pytest.mark.parametrize("what", ["cut", "removed"])
+def test_a_file_that_is_cut_or_removed_meanwhile_is_named(
+    tmp_path: Path, mode: str, what: str
+) -> None:
+    paths = write_block_set(tmp_path, "s", [[block] for block in BLOCKS if block])
+    words = (f"reader={mode}", "reader.shuffle=none", "reader.window_bytes=1")
+    config_of_set = config(tmp_path / "s-*.dts", batch_size=1, lanes=1)
+    with dtsflow.open(config_of_set, *words, "reader.io_threads=1") as run:
+        plan = run.plan
+    if what == "cut":
+        os.truncate(paths[4], BLOCK_BYTES + 5000)
+    else:
+        paths[4].unlink()
+    with plan.open() as run, pytest.raises(VolumeError, match=r"s-00005-of-00008\.dts"):
+        list(run.epoch(0))

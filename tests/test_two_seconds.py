@@ -24,6 +24,7 @@ def ready():
 
 def open_run():
     return dtsflow.open({"volume": {"path": sys.argv[1]}, "batch_size": 2, "workers": 4,
+        "reader": {"mode": sys.argv[2]},
         "po": {"operations": [{"_target_": "dtsflow.po.CenterCrop", "size": 16}]}})
 """
 
@@ -126,19 +127,20 @@ def volume(tmp_path: Path) -> Path:
     return write_block_volume(tmp_path / "x.dts", [images[:9], images[9:21], images[21:]])
 
 
-def start(script: str, volume: Path) -> subprocess.Popen[str]:
+def start(script: str, volume: Path, mode: str = "resident") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", START + script, str(volume)],
+        [sys.executable, "-c", START + script, str(volume), mode],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
+@pytest.mark.parametrize("mode", ["resident", "streaming"])
 @pytest.mark.parametrize("how", ENDS)
-def test_a_process_ends_within_two_seconds_of(how: str, volume: Path) -> None:
+def test_a_process_ends_within_two_seconds_of(how: str, mode: str, volume: Path) -> None:
     script, status, told = ENDS[how]
-    with start(script, volume) as process:
+    with start(script, volume, mode) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         try:

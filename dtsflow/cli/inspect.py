@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dtsflow.cli.printable import printable
 from dtsflow.memory.drawing import human_bytes
 from dtsflow.volume import open as open_volumes
 from dtsflow.volume.file import VolumeFile
@@ -123,7 +124,7 @@ def text(facts: dict[str, Any]) -> str:
     lines.append(("classes", f"{facts['classes']:,}, {_spread_text(_spread(per_class))} samples"))
     names = facts["class_names"]
     more = ", …" if len(names) > _NAMED else ""
-    lines.append(("", ", ".join(names[:_NAMED]) + more))
+    lines.append(("", ", ".join(map(printable, names[:_NAMED])) + more))
     lines += _index_lines(facts["index"])
     shown = "\n".join(f"{name:<13} {value}" for name, value in lines)
     for title, unit in (("sample bytes", "sample_bytes"), ("short side", "short_side")):

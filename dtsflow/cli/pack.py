@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dtsflow.cli.counted import counted
+from dtsflow.cli.printable import printable
 from dtsflow.cli.progress import PartProgress
 from dtsflow.memory.drawing import human_bytes
 from dtsflow.volume import Choice, Encoding, Layout, Packing, estimate, pack
@@ -69,7 +70,7 @@ def _dry_run(asked: argparse.Namespace, packing: Packing) -> int:
     for name, value in lines:
         print(f"{name:<12} {value}")
     for reject in found.rejects[:_SHOWN]:
-        print(f"  {reject.name}: {reject.reason}")
+        print(printable(f"  {reject.name}: {reject.reason}"))
     if len(found.rejects) > _SHOWN:
         print(f"  and {len(found.rejects) - _SHOWN:,} more")
     return 0

@@ -7,6 +7,7 @@ from threading import local
 from typing import Any
 
 from dtsflow.cli.counted import counted
+from dtsflow.cli.printable import printable
 from dtsflow.cli.progress import Progress
 from dtsflow.cli.status import FAILED
 from dtsflow.decode.auto import Auto
@@ -58,9 +59,9 @@ def decoding() -> Callable[[memoryview], None]:
 def show(report: Report) -> None:
     """Print each problem on its line, then the sum."""
     for note in report.notes:
-        print(f"note: {note}")
+        print(printable(f"note: {note}"))
     for problem in report.problems:
-        print(problem)
+        print(printable(str(problem)))
     found = len(report.problems)
     verdict = "nothing is wrong" if report.is_clean else counted(found, "problem")
     print(

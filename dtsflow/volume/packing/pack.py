@@ -23,6 +23,7 @@ from dtsflow.volume.packing.gather import (
 from dtsflow.volume.packing.job import Job
 from dtsflow.volume.packing.options import Packing
 from dtsflow.volume.packing.pixels import pack_pixels
+from dtsflow.volume.packing.recipe import Encoding
 from dtsflow.volume.packing.shares import share_out, volume_paths
 from dtsflow.volume.packing.writing import write_volumes
 from dtsflow.volume.replacing import refuse_existing
@@ -203,10 +204,12 @@ def _pixels(places: Sequence[Path], packing: Packing) -> PixelSet | None:
         return None
     if len(places) > 1:
         raise PackError("MNIST and CIFAR sets are packed one at a time: name one source.")
-    if packing.choice != Choice() or packing.layout.volumes > 1:
+    changed = packing.encoding != Encoding(level=packing.encoding.level)
+    if packing.choice != Choice() or packing.layout.volumes > 1 or packing.name or changed:
         raise PackError(
-            f"{places[0]} holds MNIST or CIFAR files, which are packed whole, into one volume: "
-            "leave out labels, classes, subsets and volumes."
+            f"{places[0]} holds MNIST or CIFAR files, which are packed whole and unchanged, into "
+            "one volume with a name of its own: leave out labels, classes, subsets, volumes, name "
+            "and encoding."
         )
     return found[0]
 

@@ -1,11 +1,11 @@
 """From the pixels of MNIST or CIFAR to one volume, as upstream writes it."""
 
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from dtsflow.errors import PackError
+from dtsflow.volume.checksum import crc32
 from dtsflow.volume.format import SMALL_AREA_BYTES, SUFFIX
 from dtsflow.volume.replacing import check_space, refuse_existing, replacing
 from dtsflow.volume.small_header import most_samples, small_header
@@ -36,7 +36,7 @@ def pack_pixels(pixels: PixelSet, folder: Path, *, split: str, level: int = 0) -
             "fewer of them."
         )
     labels, images = np.ascontiguousarray(pixels.labels), np.ascontiguousarray(pixels.pixels)
-    crc = zlib.crc32(images.data, zlib.crc32(labels.data))
+    crc = crc32(images.data, crc32(labels.data))
     header = small_header(pixels.kind, samples, is_training=split == "train", level=level, crc=crc)
     _make(folder)
     check_space(folder, SMALL_AREA_BYTES + labels.nbytes + images.nbytes)

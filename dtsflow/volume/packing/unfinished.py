@@ -1,6 +1,7 @@
 """The hidden folder of a pack that is not finished: one process writes to it."""
 
 import contextlib
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -15,6 +16,8 @@ try:
     import fcntl
 except ImportError:  # Windows: two packs into one folder are then not kept apart
     fcntl = None
+
+log = logging.getLogger(__name__)
 
 _PLAN, _FINISHED, _LOCK = "plan", "finished", "lock"
 
@@ -85,6 +88,8 @@ class Unfinished:
             for final in self._finals:
                 refuse_existing(final)
         if not goes_on:
+            if recorded.exists():
+                log.warning("%s held an unfinished pack; it is begun anew", self.folder)
             recorded.unlink(missing_ok=True)  # first: half of the files belong to no plan
             for entry in self.folder.iterdir():
                 if entry.name != _LOCK:

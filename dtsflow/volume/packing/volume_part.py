@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from dtsflow.errors import PackError
 from dtsflow.volume.block import fill_block
+from dtsflow.volume.checksum import crc32
 from dtsflow.volume.extension import EXTENSION_OFFSET, About, Extension, fits
 from dtsflow.volume.format import BLOCK_BYTES, BLOCK_CAPACITY
 from dtsflow.volume.header import Header
@@ -116,7 +116,7 @@ class VolumePart:
             file.truncate(header.total_bytes)
             if about is not None:
                 file.seek(EXTENSION_OFFSET)
-                file.write(self._extension(zlib.crc32(raw), about).to_bytes())
+                file.write(self._extension(crc32(raw), about).to_bytes())
             file.seek(0)
             file.write(raw)
         listed = rejects_path(self.volume)
@@ -148,7 +148,7 @@ class VolumePart:
             with contextlib.suppress(OSError):
                 place = (1 + block) * BLOCK_BYTES
                 os.posix_fadvise(self._blocks.fileno(), place, used, os.POSIX_FADV_DONTNEED)
-        return zlib.crc32(self._memory.data)
+        return crc32(self._memory.data)
 
     def _mark(self, cut: Cut, crc: int) -> Mark:
         last = self.last
@@ -207,7 +207,7 @@ class VolumePart:
         file.seek((1 + block) * BLOCK_BYTES)
         got = file.readinto(self._memory.data)  # type: ignore[attr-defined]  # a binary file has it
         self._memory[got:] = 0  # behind the last block's bytes the file may end
-        return zlib.crc32(self._memory.data)
+        return crc32(self._memory.data)
 
     def _open(self, path: Path, size: int) -> BinaryIO:
         """The file with its first `size` bytes, to be written from there on."""
