@@ -2,6 +2,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from _typeshed import ReadableBuffer
 
 class Program:
     def __init__(
@@ -37,5 +38,6 @@ def run_chunk(
 def philox(
     counters: npt.NDArray[np.uint32], key0: int, key1: int, words: npt.NDArray[np.uint32]
 ) -> None: ...
+def crc32(buffer: ReadableBuffer, value: int = 0) -> int: ...
 def cpu_level() -> str: ...
 def force_cpu_level(name: str) -> bool: ...

@@ -1,13 +1,12 @@
 """Checking whole volumes against the checksum in their header, before they are used."""
 
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from threading import local
 
 from dtsflow.errors import BlockError
 from dtsflow.memory.align import aligned_bytes
-from dtsflow.volume.checksum import combine_blocks
+from dtsflow.volume.checksum import combine_blocks, crc32
 from dtsflow.volume.exact_read import opened, read_into
 from dtsflow.volume.file import VolumeFile
 from dtsflow.volume.format import BLOCK_BYTES
@@ -61,4 +60,4 @@ class _Crc:
             self._own.memory = aligned_bytes(BLOCK_BYTES)
         with opened(file.path) as descriptor:
             read_into(descriptor, self._own.memory, (1 + block) * BLOCK_BYTES, file.path)
-        return zlib.crc32(self._own.memory.data)
+        return crc32(self._own.memory.data)

@@ -1,11 +1,28 @@
-"""CRC-32 of a whole from the CRC-32 of its parts."""
+"""CRC-32 of bytes, and of a whole from the CRC-32 of its parts."""
 
+import zlib
 from collections.abc import Iterable
 from functools import lru_cache
+
+from dtsflow.native.core import load
 
 Matrix = tuple[int, ...]  # 32 columns over GF(2): column i is what bit i turns into
 
 _POLYNOMIAL = 0xEDB88320  # of zlib's CRC-32, reflected
+
+
+def crc32(data: bytes | memoryview, value: int = 0) -> int:
+    """The CRC-32 of contiguous bytes; `value` is that of the bytes before them.
+
+    The compiled core computes it where there is one that is faster than zlib. Both work
+    without the GIL and give the same.
+    """
+    core = load()
+    # Its portable path, which has a table alone, takes about twice as long as zlib.
+    if core is None or core.cpu_level() == "portable":
+        return zlib.crc32(data, value)
+    crc: int = core.crc32(data, value)
+    return crc
 
 
 def combine(first: int, second: int, second_bytes: int) -> int:

@@ -1,7 +1,6 @@
 """A data set back to image files in class folders."""
 
 import io
-import zlib
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -15,7 +14,7 @@ from dtsflow.errors import BlockError, PackError, VolumeError
 from dtsflow.memory.limit import cpu_limit
 from dtsflow.volume.access import OpenVolumes
 from dtsflow.volume.appearing import appearing, refuse_existing_folder
-from dtsflow.volume.checksum import combine_blocks
+from dtsflow.volume.checksum import combine_blocks, crc32
 from dtsflow.volume.exported_names import ExportNames, export_names
 from dtsflow.volume.file import VolumeFile
 from dtsflow.volume.format import BLOCK_BYTES
@@ -108,7 +107,7 @@ def _write_blocks(
         block = opened.block(number)
         for sample_id, data in enumerate(block.samples, block.first_id):
             _write_new(f"{root}/{names.name(sample_id, data)}", data)
-        return len(block.index), zlib.crc32(block.memory.data)
+        return len(block.index), crc32(block.memory.data)
 
     done = pool.map(write, range(volumes.num_blocks))
     for file in volumes.files:

@@ -1,9 +1,9 @@
 """How many samples an MNIST or CIFAR file really has."""
 
-import zlib
 from pathlib import Path
 
 from dtsflow.errors import HeaderError
+from dtsflow.volume.checksum import crc32
 from dtsflow.volume.exact_read import PIECE_BYTES, opened, read_bytes
 from dtsflow.volume.format import SMALL_AREA_BYTES
 from dtsflow.volume.header import Header
@@ -45,5 +45,5 @@ def payload_crc(path: Path, size: int) -> int:
     with opened(path) as descriptor:
         for start in range(SMALL_AREA_BYTES, size, PIECE_BYTES):
             piece = read_bytes(descriptor, min(PIECE_BYTES, size - start), start, path)
-            crc = zlib.crc32(piece.data, crc)
+            crc = crc32(piece.data, crc)
     return crc

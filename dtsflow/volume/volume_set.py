@@ -1,7 +1,6 @@
 """A data set of one or more volumes: which sample lies where."""
 
 import hashlib
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from dtsflow.errors import BlockError
 from dtsflow.spec import ImageSpec
 from dtsflow.volume.block import BlockIndex, parse_block
+from dtsflow.volume.checksum import crc32
 from dtsflow.volume.file import VolumeFile
 from dtsflow.volume.format import BLOCK_BYTES, BLOCK_HEADER_BYTES, SMALL_AREA_BYTES, Kind
 from dtsflow.volume.small import SMALL_SETS, SmallSet
@@ -177,7 +177,7 @@ class VolumeSet:
         """
         number, file = self._locate(block)
         if not self.kind.in_blocks:
-            found, wanted = zlib.crc32(memory.data), file.header.crc_code
+            found, wanted = crc32(memory.data), file.header.crc_code
             if found != wanted:
                 raise BlockError(
                     f"{file.path} is damaged: its labels and pixels have the CRC-32 "
@@ -186,7 +186,7 @@ class VolumeSet:
             return
         if file.extension is None:
             return
-        found, wanted = zlib.crc32(memory.data), int(file.extension.block_crcs[number])
+        found, wanted = crc32(memory.data), int(file.extension.block_crcs[number])
         if found != wanted:
             raise BlockError(
                 f"block {number} of {file.path} is damaged: it has the CRC-32 {found:#010x}, the "

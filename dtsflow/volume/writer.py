@@ -1,6 +1,5 @@
 """Writing a block volume so that a crash leaves a whole file or none."""
 
-import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -9,6 +8,7 @@ import numpy as np
 
 from dtsflow.volume.block import fill_block
 from dtsflow.volume.block_header import Facts, block_header
+from dtsflow.volume.checksum import crc32
 from dtsflow.volume.format import BLOCK_BYTES
 from dtsflow.volume.header import Header
 from dtsflow.volume.replacing import check_space, refuse_existing, replacing
@@ -43,7 +43,7 @@ def _write_blocks(file: BinaryIO, facts: Facts, blocks: Iterable[Samples]) -> tu
     crc = 0
     for block, (samples, labels) in enumerate(blocks):
         used = fill_block(memory, block=block, level=facts.level, samples=samples, labels=labels)
-        crc = zlib.crc32(memory.data, crc)
+        crc = crc32(memory.data, crc)
         file.seek((1 + block) * BLOCK_BYTES)
         # The zeros behind are a hole, which reads as zeros and takes no space.
         file.write(memory[:used].data)

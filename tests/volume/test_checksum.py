@@ -1,11 +1,46 @@
 import zlib
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtsflow.volume.checksum import combine, combine_blocks
+from dtsflow.native import core
+from dtsflow.volume.checksum import combine, combine_blocks, crc32
 from dtsflow.volume.format import BLOCK_BYTES
+
+
+@pytest.fixture
+def switched_off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv(core.SWITCH, "0")
+    core._find.cache_clear()
+    yield
+    monkeypatch.undo()
+    core._find.cache_clear()
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300))
+def test_bytes_have_zlibs_crc_at_once_and_in_pieces(first: bytes, second: bytes) -> None:
+    assert crc32(first) == zlib.crc32(first)
+    assert crc32(memoryview(second), crc32(first)) == zlib.crc32(first + second)
+
+
+@pytest.mark.usefixtures("switched_off")
+def test_they_have_it_without_the_core() -> None:
+    assert core.load() is None
+    assert crc32(b"second", crc32(b"first")) == zlib.crc32(b"firstsecond")
+
+
+def test_a_core_without_fast_instructions_leaves_it_to_zlib() -> None:
+    found = core.load()
+    if found is None:
+        pytest.skip("the native core was not built")
+    best = found.cpu_level()
+    assert found.force_cpu_level("portable")
+    try:
+        assert crc32(b"second", crc32(b"first")) == zlib.crc32(b"firstsecond")
+    finally:
+        found.force_cpu_level(best)
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300))

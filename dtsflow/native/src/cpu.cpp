@@ -15,7 +15,8 @@ CpuLevel best() {
   // By hand, as clang 14 does not know "f16c"; that AVX2 is usable says that this is, too.
   unsigned a, b, c = 0, d;
   const bool half = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-  if (__builtin_cpu_supports("avx2") && half) return CpuLevel::avx2;
+  const bool multiply = __builtin_cpu_supports("pclmul");
+  if (__builtin_cpu_supports("avx2") && half && multiply) return CpuLevel::avx2;
 #endif
   return CpuLevel::portable;
 }

@@ -9,6 +9,7 @@
 
 namespace dtsflow {
 
+// avx2 is with F16C and PCLMULQDQ, which every processor that has AVX2 has.
 enum class CpuLevel { portable, avx2 };
 
 // The level in use: the best this processor has, unless another one was forced.

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cpu.hpp"
+#include "crc.hpp"
 #include "draws.hpp"
 #include "jpeg_header.hpp"
 #include "program.hpp"
@@ -119,6 +120,29 @@ void philox_words(const In<std::uint32_t> &counters, std::uint32_t key0, std::ui
   philox(in, count, key0, key1, out);
 }
 
+// The bytes of any contiguous buffer, held from here to the end of its scope.
+class Bytes {
+ public:
+  explicit Bytes(nb::handle object) {
+    if (PyObject_GetBuffer(object.ptr(), &held_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  }
+  ~Bytes() { PyBuffer_Release(&held_); }
+  Bytes(const Bytes &) = delete;
+  Bytes &operator=(const Bytes &) = delete;
+
+  const std::uint8_t *data() const { return static_cast<const std::uint8_t *>(held_.buf); }
+  std::size_t size() const { return static_cast<std::size_t>(held_.len); }
+
+ private:
+  Py_buffer held_;
+};
+
+std::uint32_t crc_of(nb::handle buffer, std::uint32_t value) {
+  const Bytes bytes(buffer);
+  nb::gil_scoped_release released;  // taken again before the bytes are let go
+  return crc32(bytes.data(), bytes.size(), value);
+}
+
 void make_program(Program *at, const std::vector<int> &kinds, bool encoded, int channels,
                   int stored_channels, int cast, const In<float> &scale, const In<float> &offset,
                   const Memory &table) {
@@ -152,6 +176,7 @@ NB_MODULE(_core, module) {
   module.def("run_chunk", &run_chunk, "program"_a, "memory"_a, "offsets"_a, "sizes"_a, "shapes"_a,
              "params"_a, "out"_a, "rows"_a, "out_shapes"_a, "status"_a);
   module.def("philox", &philox_words, "counters"_a, "key0"_a, "key1"_a, "words"_a);
+  module.def("crc32", &crc_of, "buffer"_a, "value"_a = 0);
   module.def("cpu_level",
              [] { return std::string(cpu_level() == CpuLevel::avx2 ? "avx2" : "portable"); });
   module.def("force_cpu_level", [](const std::string &name) {

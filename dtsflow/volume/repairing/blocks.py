@@ -1,11 +1,10 @@
 """Damaged, missing and moved blocks, made right again."""
 
-import zlib
 from dataclasses import dataclass
 from itertools import accumulate
 
 from dtsflow.memory.align import aligned_bytes
-from dtsflow.volume.checksum import combine_blocks
+from dtsflow.volume.checksum import combine_blocks, crc32
 from dtsflow.volume.exact_read import opened, read_bytes
 from dtsflow.volume.format import BLOCK_BYTES
 from dtsflow.volume.repairing.from_sources import Sources, Wanted
@@ -91,7 +90,7 @@ def _put_back(volume: BlockVolume, moved: dict[int, int], patch: Patch) -> None:
 
 
 def _take(block: int, right: Target, patch: Patch, copy: GoodCopy, memory: Memory) -> bool:
-    if not copy.read(block, memory) or zlib.crc32(memory.data) != right.crcs[block]:
+    if not copy.read(block, memory) or crc32(memory.data) != right.crcs[block]:
         return False
     patch.write((1 + block) * BLOCK_BYTES, memory.data, f"block {block}: taken from {copy.path}")
     return True
@@ -104,7 +103,7 @@ def _lay_out(
     wanted = [Wanted(k, first_ids[k], right.counts[k]) for k in blocks]
     left = []
     for block, why in sources.lay_out(wanted, memory):
-        if why or zlib.crc32(memory.data) != right.crcs[block]:
+        if why or crc32(memory.data) != right.crcs[block]:
             left.append(block)
             reason = why or "the images do not give the block that was packed"
             patch.left.append(f"block {block}: {reason}: {_NEEDED}")

@@ -1,6 +1,5 @@
 """MNIST and CIFAR from their public files, or from a volume of them."""
 
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dtsflow.errors import PackError
+from dtsflow.volume.checksum import crc32
 from dtsflow.volume.exact_read import opened, read_bytes
 from dtsflow.volume.file import read_file, read_header
 from dtsflow.volume.format import SMALL_AREA_BYTES, SUFFIX, Kind
@@ -144,7 +144,7 @@ def _read_volume(path: Path) -> PixelSet:
     samples = file.num_samples
     with opened(path) as descriptor:
         payload = read_bytes(descriptor, samples * layout.record_bytes, SMALL_AREA_BYTES, path)
-    crc = zlib.crc32(payload.data)
+    crc = crc32(payload.data)
     if crc != file.header.crc_code:
         raise PackError(
             f"{path} is damaged: its labels and pixels have the CRC-32 {crc:#010x}, its header "

@@ -1,6 +1,5 @@
 """Every block of a file read once, by several threads."""
 
-import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import numpy as np
 
 from dtsflow.errors import DecodeError, VolumeError
 from dtsflow.memory.align import aligned_bytes
+from dtsflow.volume.checksum import crc32
 from dtsflow.volume.exact_read import opened, read_into
 from dtsflow.volume.format import BLOCK_BYTES
 from dtsflow.volume.verifying.report import told
@@ -88,7 +88,7 @@ def _check(
     labels = structure.labels
     return BlockFacts(
         block=block,
-        crc=zlib.crc32(memory.data),
+        crc=crc32(memory.data),
         number=structure.number,
         count=structure.count,
         sample_bytes=int(structure.sizes.sum()),

@@ -1,7 +1,6 @@
 """Which samples of a damaged block are damaged, by the manifest."""
 
 import hashlib
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -11,6 +10,7 @@ import numpy as np
 
 from dtsflow.errors import VolumeError
 from dtsflow.memory.align import aligned_bytes
+from dtsflow.volume.checksum import crc32
 from dtsflow.volume.exact_read import opened, read_into
 from dtsflow.volume.extension import Extension
 from dtsflow.volume.format import BLOCK_BYTES
@@ -88,7 +88,7 @@ def _denied(
     spans = _spans(structure, memory, level, entries)
     for row, (entry, (start, end)) in enumerate(zip(entries, spans, strict=False)):
         found = []
-        if zlib.crc32(memory[start:end].data) != entry.crc32:
+        if crc32(memory[start:end].data) != entry.crc32:
             found.append("its bytes are not those that were packed")
         if row < structure.count and structure.labels[row] != entry.label:
             found.append(f"its label is {structure.labels[row]}, it was packed with {entry.label}")
@@ -110,7 +110,7 @@ def _spans(
     begins = starts(sizes, level)[:-1]
     spans = list(zip(begins.tolist(), (begins + sizes).tolist(), strict=True))
     right = sum(
-        zlib.crc32(memory[start:end].data) == entry.crc32
+        crc32(memory[start:end].data) == entry.crc32
         for (start, end), entry in zip(spans, entries, strict=True)
     )
     # An image that was stored smaller than its source shifts all that follow.
