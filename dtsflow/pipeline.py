@@ -24,6 +24,8 @@ from dtsflow.ranks.rank import Rank
 from dtsflow.ranks.single import Single
 from dtsflow.reader.order import Order, Shuffle, Tail, auto_lanes, window_blocks
 from dtsflow.reader.reader import Reader
+from dtsflow.reader.selection import Selection
+from dtsflow.reader.subset import select
 from dtsflow.seed.address import check_field
 from dtsflow.spec import ImageSpec
 from dtsflow.station.engine import Engine
@@ -115,7 +117,8 @@ class Pipeline:
     def plan(self, rank: Rank) -> Plan:
         """Work out every spec, span and order of the run for one rank.
 
-        Reads headers and block counts; opens nothing for good, allocates nothing.
+        Reads headers and block counts, for a subset also labels; opens nothing for
+        good, allocates nothing.
 
         Raises:
             PlanError: The parts do not fit together.
@@ -128,7 +131,8 @@ class Pipeline:
         check_field("position", len(self.po.operations))
         check_field("id", volumes.num_samples)
         check_field("block", volumes.num_blocks)  # more than the windows of any lane
-        order = self._order(volumes)
+        selection = select(volumes, self.reader.subset)
+        order = self._order(volumes, selection)
         lanes = order.lanes_of(rank.index, rank.size)
         rows = len(lanes) * order.lane_rows
         workers = self._workers(rank)
@@ -142,6 +146,7 @@ class Pipeline:
             memory=_input_plan(rows, specs[-1]),
             workers=workers,
             chunk_rows=_chunk_rows(rows, workers, volumes.layout),
+            selection=selection,
         )
 
     def engine(self, volumes: VolumeSet) -> Engine:
@@ -173,13 +178,13 @@ class Pipeline:
             warn_absent()
         return core
 
-    def _order(self, volumes: VolumeSet) -> Order:
+    def _order(self, volumes: VolumeSet, selection: Selection | None) -> Order:
         lanes = auto_lanes(self.batch_size) if self.lanes == "auto" else self.lanes
         shuffle = self.reader.shuffle
         if volumes.layout == "pixels" and shuffle is Shuffle.BLOCKS:
             shuffle = Shuffle.FULL  # a pixel set has no blocks to permute
         return Order(
-            counts=volumes.counts,
+            counts=volumes.counts if selection is None else selection.counts,
             batch_size=self.batch_size,
             lanes=lanes,
             seed=self.seed,

@@ -11,6 +11,7 @@ from dtsflow.memory.plan import MemoryPlan
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.order import Order, Shuffle
 from dtsflow.reader.reader import Mode
+from dtsflow.reader.selection import Selection
 from dtsflow.reader.store import Store
 from dtsflow.spec import FieldSpec, ImageSpec, Place, RecordSpec
 from dtsflow.state import DIGITS, State
@@ -37,12 +38,14 @@ class Plan:
         pipeline: What was planned.
         rank: For whom.
         volumes: The data set.
-        order: Which sample stands in which row of which batch.
+        order: Which sample stands in which row of which batch, counting only those of
+            the selection, if there is one.
         lanes: The lanes of this rank.
         specs: The image as decoded, then as each preprocess operation leaves it.
         memory: The device memory plan.
         workers: Threads that fill batches.
         chunk_rows: Rows that one worker fills at a time.
+        selection: The samples of `reader.subset`; None: all.
     """
 
     pipeline: "Pipeline"
@@ -54,6 +57,7 @@ class Plan:
     memory: MemoryPlan
     workers: int
     chunk_rows: int
+    selection: Selection | None = None
 
     def open(self, folder: "RunFolder | None" = None, start: State | None = None) -> "Run":
         """Allocate memory, start threads and begin to read.
@@ -183,6 +187,7 @@ class Plan:
             "decode": [decode.orientation, decode.scaled, decode.on_error],
             "po": self._operations,
             "algorithm": ALGORITHM,
+            **self._subset,
         }
         return {
             name: hashlib.sha256(json.dumps(item).encode()).hexdigest()[:DIGITS]
@@ -192,6 +197,10 @@ class Plan:
     @property
     def _operations(self) -> list[str]:
         return [f"{type(o).__module__}.{o!r}" for o in self.pipeline.po.operations]
+
+    @property
+    def _subset(self) -> dict[str, str]:
+        return {} if self.selection is None else {"subset": self.selection.digest()}
 
     def digest(self) -> str:
         """SHA-256 over what must agree for two ranks to deliver parts of one run."""
@@ -209,5 +218,6 @@ class Plan:
             "decode": repr(self.pipeline.decode),
             "operations": self._operations,
             "memory": self.memory.digest(),
+            **self._subset,
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -29,12 +29,24 @@ def _data(plan: Plan) -> list[str]:
     names = [str(file.path) for file in volumes.files]
     shown = names if len(names) <= 4 else [*names[:2], "…", names[-1]]  # noqa: PLR2004
     mode, reason = plan.reading
-    lines = [f"{volumes.num_samples:,} samples, {volumes.num_classes:,} classes, {what}", *shown]
+    lines = [
+        f"{volumes.num_samples:,} samples, {volumes.num_classes:,} classes, {what}",
+        *_subset(plan),
+        *shown,
+    ]
     if reason:
         lines.append(f"{mode}, {reason}")
     if plan.pipeline.reader.verify is not Verify.NONE and not volumes.has_checksums:
         lines.append("no index, so its blocks have no checksums: only their structure is checked")
     return lines
+
+
+def _subset(plan: Plan) -> list[str]:
+    if plan.selection is None:
+        return []
+    line = f"subset: {len(plan.selection):,} of {plan.volumes.num_samples:,} samples"
+    blocks = int((plan.selection.counts > 0).sum())
+    return [f"{line}, in {blocks:,} blocks" if plan.volumes.layout == "blocks" else line]
 
 
 def _order(plan: Plan) -> list[str]:

@@ -38,7 +38,7 @@ class Resources:
             self.workers.close()
             raise
         self._poison = pipeline.station.poison
-        self._substitutes = Substitutes(plan.volumes)
+        self._substitutes = Substitutes(plan.volumes, plan.selection)
         self._bad_samples: BadSamples | None = None
         self._turns: Turns | None = None
         self._closed = False
@@ -61,7 +61,7 @@ class Resources:
         self._turns = turns
         order = plan.order.epoch(epoch)
         self.store.begin(order, turns.steps)
-        table = RowTable(order, plan.lanes, plan.rows)
+        table = RowTable(order, plan.lanes, plan.rows, plan.selection)
         address = Address(plan.order.seed, epoch, plan.order.phase)
         bad = BadSamples(
             plan.pipeline.decode.on_error,

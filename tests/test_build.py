@@ -115,6 +115,7 @@ def test_a_class_of_another_stage_is_refused() -> None:
         "~reader.shuffle",
         "~reader.window_bytes",
         "~reader.io_threads",
+        "~reader.subset",
     )
 
 

@@ -12,6 +12,7 @@ from dtsflow.reader.order import Order, Shuffle
 from dtsflow.reader.resident import ResidentStore, resident_bytes
 from dtsflow.reader.store import Store
 from dtsflow.reader.streaming import StreamingStore, streaming_bytes
+from dtsflow.reader.subset import Subset
 from dtsflow.reader.whole_files import check_whole_files
 from dtsflow.volume.volume_set import VolumeSet
 
@@ -38,6 +39,7 @@ class Reader:
             also each whole file before, `none` only what the structure tells.
         io_threads: Threads that read, each with its own descriptor.
         io_retries: How often a read is tried again that a network share failed.
+        subset: The part of the data set to read; None: all of it.
     """
 
     mode: Literal["auto", "resident", "streaming"] = "auto"
@@ -46,6 +48,7 @@ class Reader:
     verify: Verify = Verify.BLOCK
     io_threads: Annotated[int, Field(ge=1, le=64)] = 4
     io_retries: Annotated[int, Field(ge=0, le=100)] = 3
+    subset: Subset | None = None
 
     def choose(self, volumes: VolumeSet, order: Order, lanes: range, room: int) -> tuple[Mode, str]:
         """The mode, and why; `room` is the memory that is allowed beside all else.
@@ -59,7 +62,8 @@ class Reader:
             return "resident", "" if self.mode == "resident" else f"auto: {reason}"
         if self.mode != "auto":
             return self.mode, ""
-        needed, windows = resident_bytes(volumes), streaming_bytes(order, lanes)
+        needed = resident_bytes(volumes, order.counts > 0)
+        windows = streaming_bytes(order, lanes)
         if needed <= windows:
             return "resident", f"auto: {needed:,} bytes of blocks, windows take {windows:,}"
         fits = needed <= _SHARE * room
@@ -71,7 +75,9 @@ class Reader:
 
     def planned_bytes(self, mode: Mode, volumes: VolumeSet, order: Order, lanes: range) -> int:
         """Bytes that the blocks in memory and their index occupy during a run."""
-        return resident_bytes(volumes) if mode == "resident" else streaming_bytes(order, lanes)
+        if mode == "resident":
+            return resident_bytes(volumes, order.counts > 0)
+        return streaming_bytes(order, lanes)
 
     def open(
         self,
@@ -94,7 +100,8 @@ class Reader:
             log.info("no index, so no checksum for each block: only the structure is verified")
         how = (self.io_threads, self.verify, self.io_retries)
         if mode == "resident":
-            return ResidentStore(volumes, order.epoch(start[0]).delivery(lanes, start[1]), *how)
+            delivery = order.epoch(start[0]).delivery(lanes, start[1])
+            return ResidentStore(volumes, delivery, *how, needed=order.counts > 0)
         return StreamingStore(volumes, order, lanes, *how)
 
 

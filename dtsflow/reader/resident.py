@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dtsflow.errors import BlockError, ClosedError
 from dtsflow.memory.align import PAGE, aligned_bytes
@@ -17,23 +18,26 @@ from dtsflow.volume.volume_set import VolumeSet
 
 INDEX_BYTES = 8 + 8 + 4  # offset, size and label of one sample
 
+Flags = npt.NDArray[np.bool_]
 
-def resident_bytes(volumes: VolumeSet) -> int:
-    """Bytes that the blocks and their index occupy during a run."""
-    return _Layout.of(volumes).total_bytes + volumes.num_samples * INDEX_BYTES
+
+def resident_bytes(volumes: VolumeSet, needed: Flags | None = None) -> int:
+    """Bytes that the `needed` blocks, or all, and the index occupy during a run."""
+    layout = _Layout.of(volumes, volumes.counts > 0 if needed is None else needed)
+    return layout.total_bytes + volumes.num_samples * INDEX_BYTES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layout:
-    """Where each block lies in the store's memory; -1 for a block without samples."""
+    """Where each block lies in the store's memory; -1 for one that is not needed."""
 
     offsets: Ints
     total_bytes: int
 
     @classmethod
-    def of(cls, volumes: VolumeSet) -> "_Layout":
+    def of(cls, volumes: VolumeSet, needed: Flags) -> "_Layout":
         offsets = np.full(len(volumes.counts), -1, np.int64)
-        filled = np.flatnonzero(volumes.counts)
+        filled = np.flatnonzero(needed)
         # All blocks of a set are alike, but for a pixel set, which has one.
         step = -(-volumes.span(0).nbytes // PAGE) * PAGE if len(filled) else 0
         offsets[filled] = np.arange(len(filled)) * step
@@ -43,15 +47,22 @@ class _Layout:
 class ResidentStore:
     """All blocks of a data set in one memory, readable as soon as each has arrived.
 
-    Blocks of `delivery` are read first, in that order, then all others. Satisfies
-    Store.
+    Blocks of `delivery` are read first, in that order, then all others; with `needed`,
+    a flag a block, only those of them. Satisfies Store.
     """
 
     def __init__(
-        self, volumes: VolumeSet, delivery: Ints, io_threads: int, verify: Verify, retries: int
+        self,
+        volumes: VolumeSet,
+        delivery: Ints,
+        io_threads: int,
+        verify: Verify,
+        retries: int,
+        needed: Flags | None = None,
     ) -> None:
-        self._shared = _Shared(volumes)
-        rest = np.setdiff1d(np.flatnonzero(volumes.counts), delivery)
+        needed = volumes.counts > 0 if needed is None else needed
+        self._shared = _Shared(volumes, needed)
+        rest = np.setdiff1d(np.flatnonzero(needed), delivery)
         blocks = [int(block) for block in (*delivery, *rest)]
         self._shared.waiting = iter(blocks)
         self._readers = [
@@ -124,8 +135,8 @@ class ResidentStore:
 class _Shared:
     """What the IO threads write and the workers read; does not refer to its store."""
 
-    def __init__(self, volumes: VolumeSet) -> None:
-        layout = _Layout.of(volumes)
+    def __init__(self, volumes: VolumeSet, needed: Flags) -> None:
+        layout = _Layout.of(volumes, needed)
         self.volumes = volumes
         self.starts = layout.offsets
         self.memory = aligned_bytes(layout.total_bytes)
@@ -134,7 +145,7 @@ class _Shared:
         self.sizes = np.zeros(volumes.num_samples, np.int64)
         self.labels = np.full(volumes.num_samples, -1, np.int32)
         self.ready = np.zeros(len(volumes.counts), np.bool_)
-        self.total = int(np.count_nonzero(volumes.counts))
+        self.total = int(np.count_nonzero(needed))
         self.missing = self.total
         self.waiting: Iterator[int] = iter(())
         self.errors: dict[int, Exception] = {}

@@ -117,7 +117,7 @@ class BadSamples:
             substitute=None,
         )
         block = int(chunk.rows.blocks[number])
-        is_all = is_refused and self._volumes.counts[block] == self._volumes.num_samples
+        is_all = is_refused and self._substitutes.are_all_in(block)
         if is_all or self._on_error == "raise":
             raise _refusal(bad, is_refused=is_refused) from (None if is_refused else error)
         if self._on_error == "mask":
@@ -144,9 +144,9 @@ class BadSamples:
             if engine.probe(candidate):
                 self._substitutes.give_up(int(candidate.ids[0]))
         raise DecodeError(
-            f"every sample of the data set is bad, so none can replace {bad.where} (sample_id "
-            f"{bad.sample_id}): {bad.reason}. Copy or pack the volumes again; `dtsflow verify` "
-            "says what is damaged."
+            f"every sample of {self._substitutes.whence} is bad, so none can replace {bad.where} "
+            f"(sample_id {bad.sample_id}): {bad.reason}. Copy or pack the volumes again; "
+            "`dtsflow verify` says what is damaged."
         )
 
 

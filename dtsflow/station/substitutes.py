@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from dtsflow.errors import BlockError, ClosedError
 from dtsflow.reader.one_block import SingleSamples
-from dtsflow.reader.samples import Samples
+from dtsflow.reader.samples import Ints, Samples
+from dtsflow.reader.selection import Selection
 from dtsflow.volume.volume_set import VolumeSet
 
 
@@ -15,11 +16,13 @@ class Substitutes:
     """Candidates for the place of a bad sample; the workers of a run share it.
 
     It remembers samples that are bad whatever is drawn, and whole damaged blocks, so
-    that nobody reads them again; what is found does not depend on that.
+    that nobody reads them again; what is found does not depend on that. With a
+    `selection` no other sample comes into question.
     """
 
-    def __init__(self, volumes: VolumeSet) -> None:
+    def __init__(self, volumes: VolumeSet, selection: Selection | None = None) -> None:
         self._volumes = volumes
+        self._selection = selection
         self._singles = SingleSamples(volumes)
         # Of each block that was looked into, which samples are hopeless. Threads write
         # nothing but True, so none needs to wait for another.
@@ -52,11 +55,21 @@ class Substitutes:
         block, place = self._volumes.block_of(sample_id)
         self._flags(block)[place] = True
 
+    @property
+    def whence(self) -> str:
+        """What they are chosen from, in words."""
+        return "the data set" if self._selection is None else "reader.subset"
+
+    def are_all_in(self, block: int) -> bool:
+        """Whether no other block has a sample that is read."""
+        chosen = self._volumes if self._selection is None else self._selection
+        return np.count_nonzero(chosen.counts) == 1 and bool(chosen.counts[block])
+
     def _of_block(
         self, block: int, first: int, stop: Callable[[], bool], but: int = -1
     ) -> Iterator[Samples]:
-        count = int(self._volumes.counts[block])
-        turns = (first + np.arange(count)) % max(1, count)
+        places = self._places(block)
+        turns = np.roll(places, -int(np.searchsorted(places, first)))
         if block in self._hopeless:
             turns = turns[~self._hopeless[block][turns]]
         for place in turns[turns != but].tolist():
@@ -68,6 +81,11 @@ class Substitutes:
                 self._give_up_block(block)
                 return
             yield sample
+
+    def _places(self, block: int) -> Ints:
+        if self._selection is not None:
+            return self._selection.places(block)
+        return np.arange(self._volumes.counts[block])
 
     def _flags(self, block: int) -> npt.NDArray[np.bool_]:
         fresh = np.zeros(int(self._volumes.counts[block]), np.bool_)

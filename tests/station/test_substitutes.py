@@ -6,6 +6,7 @@ import pytest
 
 from dtsflow.errors import ClosedError
 from dtsflow.reader.one_block import SingleSamples
+from dtsflow.reader.selection import Selection
 from dtsflow.station.substitutes import Substitutes
 from dtsflow.testing import damage, write_block_volume
 from dtsflow.volume.format import BLOCK_BYTES
@@ -45,6 +46,24 @@ def test_candidates_come_from_its_block_in_a_circle_then_from_the_next_ones(
     volumes: VolumeSet, block: int, place: int, expected: list[int]
 ) -> None:
     assert ids_of(Substitutes(volumes), block, place) == expected
+
+
+@pytest.mark.parametrize(
+    ("block", "place", "expected"),
+    [(0, 0, [2, 3, 6, 8]), (2, 0, [6, 8, 0, 2]), (3, 3, [6, 0, 2, 3]), (0, 1, [2, 0, 3, 6, 8])],
+)
+def test_of_a_selection_no_other_sample_comes_into_question(
+    volumes: VolumeSet, block: int, place: int, expected: list[int]
+) -> None:
+    selection = Selection.of(volumes, np.array([0, 2, 3, 6, 8]))
+    assert ids_of(Substitutes(volumes, selection), block, place) == expected
+
+
+def test_a_block_is_known_that_has_all_samples_in_question(volumes: VolumeSet) -> None:
+    selection = Selection.of(volumes, np.array([6, 8]))
+    assert Substitutes(volumes, selection).are_all_in(3)
+    assert not Substitutes(volumes, selection).are_all_in(2)
+    assert not Substitutes(volumes).are_all_in(3)
 
 
 def test_candidates_carry_their_own_bytes_and_labels(volumes: VolumeSet) -> None:
