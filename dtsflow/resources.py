@@ -60,7 +60,7 @@ class Resources:
         self.workers.settle(timeout_s)
         self._turns = turns
         order = plan.order.epoch(epoch)
-        self.store.begin(order, turns.steps)
+        self.store.begin(order, turns.steps, timeout_s)
         table = RowTable(order, plan.lanes, plan.rows, plan.selection)
         address = Address(plan.order.seed, epoch, plan.order.phase)
         bad = BadSamples(

@@ -94,7 +94,7 @@ class ResidentStore:
         """How often a read was tried again so far."""
         return sum(reader.retried for reader in self._readers)
 
-    def begin(self, epoch: EpochOrder, steps: range) -> None:
+    def begin(self, epoch: EpochOrder, steps: range, timeout_s: float = 300.0) -> None:
         """Begin a pass; there is nothing to prepare."""
 
     def release(self, rows: Rows) -> None:

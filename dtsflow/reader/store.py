@@ -21,8 +21,12 @@ class Store(Protocol):
     def threads(self) -> Sequence[threading.Thread]:
         """The IO threads."""
 
-    def begin(self, epoch: EpochOrder, steps: range) -> None:
-        """Begin a pass over some steps of an epoch; the pass before must be over."""
+    def begin(self, epoch: EpochOrder, steps: range, timeout_s: float = 300.0) -> None:
+        """Begin a pass over some steps of an epoch; the pass before must be over.
+
+        Raises:
+            StallError: A read for the pass before has not returned for `timeout_s`.
+        """
 
     def gather(self, rows: Rows) -> Samples:
         """The stored samples of `rows`, all valid; waits until they are there.

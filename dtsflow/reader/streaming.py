@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from dtsflow.errors import BlockError, ClosedError
+from dtsflow.errors import BlockError, ClosedError, StallError
 from dtsflow.memory.align import aligned_bytes
 from dtsflow.reader.block_reader import BlockReader, Verify
 from dtsflow.reader.order import EpochOrder, Ints, Leg, Order, Rows, window_sizes
@@ -162,9 +162,13 @@ class StreamingStore:
         """How often a read was tried again so far."""
         return sum(reader.retried for reader in self._readers)
 
-    def begin(self, epoch: EpochOrder, steps: range) -> None:
-        """Begin to load the windows of a pass, in the order they are needed."""
-        self._shared.begin(epoch, steps)
+    def begin(self, epoch: EpochOrder, steps: range, timeout_s: float = 300.0) -> None:
+        """Begin to load the windows of a pass, in the order they are needed.
+
+        Raises:
+            StallError: A read for the pass before has not returned for `timeout_s`.
+        """
+        self._shared.begin(epoch, steps, timeout_s)
 
     def end(self) -> None:
         """Load no more for this pass, and wake whoever waits in it."""
@@ -209,7 +213,7 @@ class _Shared:
         self._changed = threading.Condition()
         self._ending = threading.Event()
 
-    def begin(self, epoch: EpochOrder, steps: range) -> None:
+    def begin(self, epoch: EpochOrder, steps: range, timeout_s: float) -> None:
         queues = {}
         for column, lane in enumerate(self._lanes):
             start = column * SLOTS * self._slot_bytes
@@ -217,8 +221,11 @@ class _Shared:
             queues[lane] = _LaneQueue(legs, start, self._slot_bytes, self.volumes.counts)
         with self._changed:
             # What still loads for the pass before would write into the same slots.
-            while self._busy and not self._closed:
-                self._changed.wait()
+            if not self._changed.wait_for(lambda: self._closed or not self._busy, timeout_s):
+                raise StallError(
+                    f"The disk stalled: {self._busy} reads for the pass before have not returned "
+                    f"after {timeout_s:g} s. Check the disk or the network share."
+                )
             self._pass += 1
             self._queues = queues
             self._changed.notify_all()

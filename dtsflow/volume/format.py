@@ -12,6 +12,7 @@ SAMPLE_ALIGN = 64  # a cache line: samples start on it inside a block
 LEVELS = (0, 1, 2, 3)
 BLOCK_MAGIC = tuple(f"LV{level}B".encode() for level in LEVELS)
 BLOCK_HEADER_BYTES = (4096, 16384, 16384, 16384)
+BLOCK_ROOM = tuple(BLOCK_BYTES - size for size in BLOCK_HEADER_BYTES)  # bytes of samples
 BLOCK_PREFIX_BYTES = 12  # magic, block id, count
 ENTRY_BYTES = 12  # offset, size, label
 # 340 at level 0, 1364 above: what fits the block header, whatever other readers allow.

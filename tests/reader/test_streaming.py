@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtsflow.errors import ClosedError, VolumeError
+from dtsflow.errors import ClosedError, StallError, VolumeError
 from dtsflow.reader import block_reader
 from dtsflow.reader.block_reader import Verify
 from dtsflow.reader.order import EpochOrder, Order, Rows, Shuffle, Tail
@@ -339,3 +339,25 @@ def test_a_pass_left_early_makes_room_for_the_next(tmp_path: Path) -> None:
         taken = deliver(store, order.epoch(9), lanes, range(order.steps), 2)
         assert taken == 27
     assert [thread.is_alive() for thread in store.threads] == [False, False]
+
+
+def test_a_disk_that_hangs_is_named_when_the_next_pass_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volumes = make(tmp_path, [2, 2])
+    order = order_of(volumes, 2, 1)
+    gate, reading = threading.Event(), threading.Event()
+
+    def hanging(*_arguments: object, **_stop: object) -> bool:
+        reading.set()
+        gate.wait()
+        return False
+
+    monkeypatch.setattr(block_reader, "read_into", hanging)
+    with streaming(volumes, order, range(1), 1) as store:
+        store.begin(order.epoch(0), range(1))
+        assert reading.wait(10)
+        store.end()
+        with pytest.raises(StallError, match="1 reads for the pass before have not returned"):
+            store.begin(order.epoch(1), range(1), timeout_s=0.05)
+        gate.set()

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dtsflow.volume.format import BLOCK_BYTES, BLOCK_CAPACITY, BLOCK_HEADER_BYTES, aligned
+from dtsflow.volume.format import BLOCK_CAPACITY, BLOCK_ROOM, aligned
 from dtsflow.volume.packing.prepare import Prepared
 from dtsflow.volume.source.listing import Reject
 
@@ -22,11 +22,6 @@ class Cut:
     images: tuple[Prepared, ...]
     rejects: tuple[Reject, ...]
     position: int
-
-
-def block_capacity(level: int) -> int:
-    """Bytes of images that a block takes."""
-    return BLOCK_BYTES - BLOCK_HEADER_BYTES[level]
 
 
 def most_images(level: int, *, upstream: bool) -> int:
@@ -56,7 +51,7 @@ def cut_next_fit(
     """Blocks filled in order, each until the next image does not fit."""
     images: list[Prepared] = []
     rejects: list[Reject] = []
-    room = block_capacity(level)
+    room = BLOCK_ROOM[level]
     position = start
     for position, item in enumerate(stream, start + 1):
         if isinstance(item, Reject):
@@ -66,7 +61,7 @@ def cut_next_fit(
         if images and (size > room or len(images) == most):
             # The image that did not fit is not part of the block, and is cut again.
             yield Cut(tuple(images), tuple(rejects), position - 1)
-            images, rejects, room = [], [], block_capacity(level)
+            images, rejects, room = [], [], BLOCK_ROOM[level]
         images.append(item)
         room -= size
     if images or rejects:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from dtsflow.volume.format import BLOCK_BYTES, aligned
-from dtsflow.volume.packing.cutting import block_capacity, most_images
+from dtsflow.volume.format import BLOCK_BYTES, BLOCK_ROOM, aligned
+from dtsflow.volume.packing.cutting import most_images
 from dtsflow.volume.packing.prepare import Candidate, Prepared, Preparer, prepare_in_order
 from dtsflow.volume.packing.shares import Share
 
@@ -55,7 +55,7 @@ def expect(
 
 
 def _blocks(images: int, mean: float, level: int) -> int:
-    by_bytes = int(images * mean) // block_capacity(level) + 1
+    by_bytes = int(images * mean) // BLOCK_ROOM[level] + 1
     return max(by_bytes, -(-images // most_images(level, upstream=False)))
 
 

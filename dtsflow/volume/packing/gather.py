@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from dtsflow.errors import PackError, SetError
-from dtsflow.volume.format import SUFFIX
+from dtsflow.volume.format import BLOCK_ROOM, SUFFIX
 from dtsflow.volume.packing import upstream
-from dtsflow.volume.packing.cutting import block_capacity
 from dtsflow.volume.packing.options import Packing
 from dtsflow.volume.packing.prepare import Candidate, Preparer
 from dtsflow.volume.packing.recipe import Recipe
@@ -88,7 +87,7 @@ def make_preparer(sources: Sequence[Path], packing: Packing, images: int) -> Pre
         recipe = None
     return Preparer(
         recipe=recipe,
-        capacity=block_capacity(packing.encoding.level),
+        capacity=BLOCK_ROOM[packing.encoding.level],
         reencodes=packing.layout.oversize == "reencode",
         sampled_from=0 if is_upstream else images,
     )

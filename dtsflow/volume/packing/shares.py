@@ -11,11 +11,11 @@ import PIL
 from PIL import features
 
 from dtsflow.errors import PackError
-from dtsflow.volume.format import SUFFIX, aligned
+from dtsflow.volume.format import BLOCK_ROOM, SUFFIX, aligned
 from dtsflow.volume.mixing import mixing_key
 from dtsflow.volume.packing import upstream
 from dtsflow.volume.packing.bins import arrange
-from dtsflow.volume.packing.cutting import block_capacity, most_images
+from dtsflow.volume.packing.cutting import most_images
 from dtsflow.volume.packing.options import Packing
 from dtsflow.volume.packing.prepare import Candidate
 
@@ -116,7 +116,7 @@ def _arranged(
     if not all(one.size for one in mixed):
         return tuple(mixed), None
     sizes = [aligned(one.size) for one in mixed]
-    blocks = arrange(sizes, block_capacity(level), most_images(level, upstream=False))
+    blocks = arrange(sizes, BLOCK_ROOM[level], most_images(level, upstream=False))
     # Places in the mixed order, so that a block is in that order too.
     return tuple(mixed[i] for members in blocks for i in sorted(members)), tuple(map(len, blocks))
 

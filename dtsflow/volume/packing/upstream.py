@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 
 from dtsflow.errors import PackError
-from dtsflow.volume.format import BLOCK_BYTES, BLOCK_CAPACITY, BLOCK_HEADER_BYTES, aligned
+from dtsflow.volume.format import BLOCK_CAPACITY, BLOCK_ROOM, aligned
 from dtsflow.volume.source.listing import SourceImage
 
 SUFFIX = ".jpeg"  # upstream takes no other, in any case
@@ -36,9 +36,8 @@ def shuffled(count: int) -> list[int]:
 
 def minimum_blocks(sizes: Sequence[int]) -> int:
     """How many blocks level 0 starts with."""
-    capacity = BLOCK_BYTES - BLOCK_HEADER_BYTES[0]
     known = _IMAGENET_BLOCKS.get(len(sizes))
-    return known or max(1, sum(map(aligned, sizes)) // capacity)
+    return known or max(1, sum(map(aligned, sizes)) // BLOCK_ROOM[0])
 
 
 def arrange_level0(sizes: Sequence[int], minimum: int) -> list[list[int]]:
@@ -69,7 +68,7 @@ class _Level0:
 
     def __init__(self, items: list[Item], minimum: int) -> None:
         self.blocks: list[list[Item]] = [[] for _ in range(minimum)]
-        self._room = [BLOCK_BYTES - BLOCK_HEADER_BYTES[0]] * minimum
+        self._room = [BLOCK_ROOM[0]] * minimum
         self._minimum = minimum
         self._items = items
 
@@ -102,7 +101,7 @@ class _Level0:
         while self._items:
             if not self._fits(len(self.blocks) - 1):
                 self.blocks.append([])
-                self._room.append(BLOCK_BYTES - BLOCK_HEADER_BYTES[0])
+                self._room.append(BLOCK_ROOM[0])
             self._take(len(self.blocks) - 1)
 
     def _fits(self, block: int) -> bool:

@@ -9,9 +9,8 @@ from pathlib import Path
 from dtsflow.errors import VolumeError
 from dtsflow.volume.block import fill_block
 from dtsflow.volume.format import (
-    BLOCK_BYTES,
     BLOCK_CAPACITY,
-    BLOCK_HEADER_BYTES,
+    BLOCK_ROOM,
     LARGEST_LABEL,
     aligned,
 )
@@ -70,7 +69,7 @@ class Sources:
                 samples.append(self._stored(entry))
             except (VolumeError, OSError) as error:
                 return str(error)
-        room = BLOCK_BYTES - BLOCK_HEADER_BYTES[self.level]
+        room = BLOCK_ROOM[self.level]
         if sum(aligned(len(sample)) for sample in samples) > room:
             return "its images are larger than a block"
         labels = [entry.label for entry in entries]

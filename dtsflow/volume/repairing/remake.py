@@ -5,7 +5,7 @@ from typing import Any
 
 from dtsflow.errors import VolumeError
 from dtsflow.volume.extension import Extension
-from dtsflow.volume.packing.cutting import block_capacity
+from dtsflow.volume.format import BLOCK_ROOM
 from dtsflow.volume.packing.encode import Unusable
 from dtsflow.volume.packing.prepare import Preparer
 from dtsflow.volume.packing.recipe import Recipe
@@ -42,4 +42,4 @@ def _preparer(options: Mapping[str, Any], level: int) -> Preparer | None:
     except ValueError:
         return None
     reencodes = layout.get("oversize") == "reencode"
-    return Preparer(recipe=recipe, capacity=block_capacity(level), reencodes=reencodes)
+    return Preparer(recipe=recipe, capacity=BLOCK_ROOM[level], reencodes=reencodes)

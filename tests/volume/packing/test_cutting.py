@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtsflow.volume.format import aligned
+from dtsflow.volume.format import BLOCK_ROOM, aligned
 from dtsflow.volume.packing.cutting import (
     Cut,
-    block_capacity,
     cut_as_planned,
     cut_next_fit,
     most_images,
@@ -19,7 +18,7 @@ from dtsflow.volume.source.listing import Reject, SourceImage
 from dtsflow.volume.source.stored import Stored
 
 NOWHERE = Stored("", 0, 0, 0, 0)
-CAPACITY = block_capacity(3)
+CAPACITY = BLOCK_ROOM[3]
 PIECE = bytes(CAPACITY // 4)  # shared by all, so that a block costs nothing here
 
 
@@ -39,7 +38,7 @@ def names(cuts: list[Cut]) -> list[list[str]]:
 def test_a_block_holds_what_upstreams_reader_takes_and_upstreams_writer_does_not_count() -> None:
     assert [most_images(level, upstream=False) for level in range(4)] == [340, 1000, 1000, 1000]
     assert most_images(1, upstream=True) > 1 << 40
-    assert [block_capacity(level) for level in range(4)] == [16_773_120] + 3 * [16_760_832]
+    assert [BLOCK_ROOM[level] for level in range(4)] == [16_773_120] + 3 * [16_760_832]
 
 
 def test_planned_blocks_have_the_planned_numbers() -> None:
@@ -138,7 +137,7 @@ def test_going_on_after_any_block_gives_the_same_blocks(sizes: list[int | None],
 
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_an_image_that_fills_a_block_is_a_block(level: int) -> None:
-    encoded = Encoded(bytes(block_capacity(level)), 1, 1)
+    encoded = Encoded(bytes(BLOCK_ROOM[level]), 1, 1)
     whole = Prepared(SourceImage("w", 0, NOWHERE), encoded, "", 0, Sums())
     cuts = list(cut_next_fit([whole, image(1), whole], level, 1000, 0))
     assert [len(cut.images) for cut in cuts] == [1, 1, 1]

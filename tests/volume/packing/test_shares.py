@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from dtsflow.errors import PackError
-from dtsflow.volume.format import aligned
+from dtsflow.volume.format import BLOCK_ROOM, aligned
 from dtsflow.volume.mixing import mixing_key
-from dtsflow.volume.packing.cutting import block_capacity
 from dtsflow.volume.packing.options import Layout, Packing
 from dtsflow.volume.packing.prepare import Candidate
 from dtsflow.volume.packing.recipe import Encoding
@@ -18,7 +17,7 @@ from dtsflow.volume.source.listing import SourceImage
 from dtsflow.volume.source.stored import Stored
 
 FOLDER = Path("out")
-CAPACITY = block_capacity(0)
+CAPACITY = BLOCK_ROOM[0]
 CLASSES = ("a", "b")
 
 
