@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +11,9 @@ import numpy.typing as npt
 from dtsflow.errors import BlockError, ClosedError
 from dtsflow.memory.align import PAGE, aligned_bytes
 from dtsflow.reader.block_reader import BlockReader, Verify
+from dtsflow.reader.io_threads import IoThreads
 from dtsflow.reader.order import EpochOrder, Ints, Rows
 from dtsflow.reader.samples import Samples
-from dtsflow.reader.store import join
 from dtsflow.volume.block import BlockIndex
 from dtsflow.volume.volume_set import VolumeSet
 
@@ -65,34 +66,21 @@ class ResidentStore:
         rest = np.setdiff1d(np.flatnonzero(needed), delivery)
         blocks = [int(block) for block in (*delivery, *rest)]
         self._shared.waiting = iter(blocks)
-        self._readers = [
+        readers = [
             BlockReader(volumes, verify, retries, self._shared.pause)
             for _ in range(min(io_threads, len(blocks)))
         ]
-        self._threads: list[threading.Thread] = []
-        try:
-            for number, reader in enumerate(self._readers):
-                thread = threading.Thread(
-                    target=_read_blocks,
-                    args=(self._shared, reader),
-                    name=f"dtsflow-io-{number}",
-                    daemon=True,  # interpreter exit must not wait for the disk
-                )
-                thread.start()
-                self._threads.append(thread)
-        except BaseException:
-            self.close()
-            raise
+        self._io = IoThreads(readers, partial(_read_blocks, self._shared), self._shared.close)
 
     @property
     def threads(self) -> Sequence[threading.Thread]:
         """The IO threads."""
-        return self._threads
+        return self._io.threads
 
     @property
     def retries(self) -> int:
         """How often a read was tried again so far."""
-        return sum(reader.retried for reader in self._readers)
+        return self._io.retries
 
     def begin(self, epoch: EpochOrder, steps: range, timeout_s: float = 300.0) -> None:
         """Begin a pass; there is nothing to prepare."""
@@ -127,9 +115,7 @@ class ResidentStore:
 
     def close(self, *, wait: bool = True) -> None:
         """Stop reading, wake every waiter, and wait until the IO threads are gone."""
-        self._shared.close()
-        if wait:
-            join(self._threads)
+        self._io.close(wait=wait)
 
 
 class _Shared:

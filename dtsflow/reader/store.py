@@ -1,17 +1,11 @@
 """What holds the stored samples of a run in memory while they are needed."""
 
-import logging
 import threading
-import time
 from collections.abc import Sequence
 from typing import Protocol
 
 from dtsflow.reader.order import EpochOrder, Rows
 from dtsflow.reader.samples import Samples
-
-log = logging.getLogger(__name__)
-
-LET_GO_S = 1.0  # a disk or network share that hangs must not keep the process
 
 
 class Store(Protocol):
@@ -53,12 +47,3 @@ class Store(Protocol):
 
     def close(self, *, wait: bool = True) -> None:
         """End the IO threads, wake every waiter, and wait until they are gone."""
-
-
-def join(threads: Sequence[threading.Thread]) -> None:
-    """Wait for IO threads that were told to end; not for ever."""
-    end = time.monotonic() + LET_GO_S
-    for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
-    if stuck := sum(thread.is_alive() for thread in threads):
-        log.warning("%d IO threads are still waiting for the disk; left behind", stuck)

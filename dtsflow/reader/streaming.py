@@ -12,9 +12,9 @@ import numpy.typing as npt
 from dtsflow.errors import BlockError, ClosedError, StallError
 from dtsflow.memory.align import aligned_bytes
 from dtsflow.reader.block_reader import BlockReader, Verify
+from dtsflow.reader.io_threads import IoThreads
 from dtsflow.reader.order import EpochOrder, Ints, Leg, Order, Rows, window_sizes
 from dtsflow.reader.samples import Bytes, Samples
-from dtsflow.reader.store import join
 from dtsflow.volume.block import BlockIndex
 from dtsflow.volume.format import BLOCK_BYTES
 from dtsflow.volume.volume_set import VolumeSet
@@ -134,33 +134,20 @@ class StreamingStore:
         retries: int,
     ) -> None:
         self._shared = _Shared(volumes, order, lanes)
-        self._readers = [
+        readers = [
             BlockReader(volumes, verify, retries, self._shared.pause) for _ in range(io_threads)
         ]
-        self._threads: list[threading.Thread] = []
-        try:
-            for number, reader in enumerate(self._readers):
-                thread = threading.Thread(
-                    target=_read_windows,
-                    args=(self._shared, reader),
-                    name=f"dtsflow-io-{number}",
-                    daemon=True,  # interpreter exit must not wait for the disk
-                )
-                thread.start()
-                self._threads.append(thread)
-        except BaseException:
-            self.close()
-            raise
+        self._io = IoThreads(readers, partial(_read_windows, self._shared), self._shared.close)
 
     @property
     def threads(self) -> Sequence[threading.Thread]:
         """The IO threads."""
-        return self._threads
+        return self._io.threads
 
     @property
     def retries(self) -> int:
         """How often a read was tried again so far."""
-        return sum(reader.retried for reader in self._readers)
+        return self._io.retries
 
     def begin(self, epoch: EpochOrder, steps: range, timeout_s: float = 300.0) -> None:
         """Begin to load the windows of a pass, in the order they are needed.
@@ -193,9 +180,7 @@ class StreamingStore:
 
     def close(self, *, wait: bool = True) -> None:
         """Stop reading, wake every waiter, and wait until the IO threads are gone."""
-        self._shared.close()
-        if wait:
-            join(self._threads)
+        self._io.close(wait=wait)
 
 
 class _Shared:

@@ -205,20 +205,20 @@ def test_a_disk_that_hangs_keeps_nobody_and_is_told_of(
     volumes: VolumeSet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = threading.Event()
-    monkeypatch.setattr("dtsflow.reader.store.LET_GO_S", 0.05)
+    monkeypatch.setattr("dtsflow.reader.io_threads.LET_GO_S", 0.05)
     monkeypatch.setattr(block_reader, "read_into", lambda *_a, **_k: not gate.wait(20))
     with caplog.at_level(logging.WARNING), opened(volumes, io_threads=3) as store:
         pass
     assert "3 IO threads are still waiting for the disk" in caplog.text
     gate.set()
-    for thread in store._threads:
+    for thread in store.threads:
         thread.join(5)
     assert not threads()
 
 
 def test_there_are_no_more_threads_than_blocks(volumes: VolumeSet) -> None:
     with opened(volumes, io_threads=64) as store:
-        assert len(store._threads) == 3
+        assert len(store.threads) == 3
     assert not threads()
 
 
