@@ -10,9 +10,11 @@ import numpy as np
 
 from dtsflow.errors import ClosedError
 from dtsflow.memory.align import aligned_bytes
+from dtsflow.reader.block_reader import BlockReader, Verify
 from dtsflow.reader.samples import Bytes, Samples
 from dtsflow.volume.block import BlockIndex
-from dtsflow.volume.exact_read import opened, read_bytes, read_into
+from dtsflow.volume.exact_read import opened, read_bytes
+from dtsflow.volume.indexes import read_indexes
 from dtsflow.volume.volume_set import VolumeSet
 
 KEPT_INDEXES = 16  # some kilobytes each
@@ -35,11 +37,14 @@ def read_block(
     """
     span = volumes.span(block)
     memory = aligned_bytes(span.nbytes)
-    with opened(span.path) as descriptor:
-        if not read_into(descriptor, memory, span.offset, span.path, stop=stop):
-            raise ClosedError("The pass ended while a block was read for a substitute.")
-    volumes.check_content(block, memory)
-    return memory, volumes.index(block, memory)
+    reader = BlockReader(volumes, Verify.BLOCK, retries=0, pause=lambda _seconds: stop())
+    try:
+        index = reader.read(block, memory, stop)
+    finally:
+        reader.close()
+    if index is None:
+        raise ClosedError("The pass ended while a block was read for a substitute.")
+    return memory, index
 
 
 class SingleSamples:
@@ -84,11 +89,7 @@ class SingleSamples:
         with self._lock:  # so that two threads do not check one block
             index = self._indexes.pop(block, None)
             if index is None and block in self._whole:
-                span = self._volumes.span(block)
-                size = self._volumes.index_bytes(block)
-                with opened(span.path) as descriptor:
-                    front = read_bytes(descriptor, size, span.offset, span.path)
-                index = self._volumes.index(block, front)
+                ((_, index),) = read_indexes(self._volumes, [block])
             elif index is None:
                 _, index = read_block(self._volumes, block, stop=stop)
                 self._whole.add(block)

@@ -184,20 +184,16 @@ class Rows:
     numbers: Ints
 
     def __getitem__(self, rows: slice) -> "Rows":
-        return Rows(
-            self.ids[rows],
-            self.blocks[rows],
-            self.places[rows],
-            self.valid[rows],
-            self.lanes[rows],
-            self.numbers[rows],
-        )
+        return self._taken(rows)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def only(self, rows: Ints) -> "Rows":
         """The rows at these places alone."""
+        return self._taken(rows)
+
+    def _taken(self, rows: slice | Ints) -> "Rows":
         return Rows(
             self.ids[rows],
             self.blocks[rows],

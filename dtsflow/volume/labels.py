@@ -1,15 +1,13 @@
 """The labels of a whole data set, from the index in front of every block."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
 
-from dtsflow.volume.exact_read import opened, read_bytes
 from dtsflow.volume.file import SCAN_THREADS
+from dtsflow.volume.indexes import read_indexes
 from dtsflow.volume.volume_set import VolumeSet
 
 Labels = npt.NDArray[np.int32]
@@ -32,14 +30,4 @@ def read_labels(volumes: VolumeSet) -> Labels:
 
 
 def _labels(volumes: VolumeSet, blocks: list[int]) -> Labels:
-    return np.concatenate(list(_block_labels(volumes, blocks)))
-
-
-def _block_labels(volumes: VolumeSet, blocks: list[int]) -> Iterator[Labels]:
-    spans = ((volumes.span(block), block) for block in blocks)
-    for path, group in groupby(spans, key=lambda one: one[0].path):
-        with opened(path) as descriptor:
-            for span, block in group:
-                size = volumes.index_bytes(block)
-                front = read_bytes(descriptor, size, span.offset, path)
-                yield volumes.index(block, front).labels
+    return np.concatenate([index.labels for _, index in read_indexes(volumes, blocks)])

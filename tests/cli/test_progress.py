@@ -15,7 +15,7 @@ import pytest
 
 from dtsflow.cli import progress as module
 from dtsflow.cli.main import main
-from dtsflow.cli.progress import Progress
+from dtsflow.cli.progress import PartProgress, Progress
 from dtsflow.testing import write_small_set
 from dtsflow.volume.format import Kind
 
@@ -133,4 +133,27 @@ def test_off_a_terminal_it_is_one_plain_line_at_the_end(
 def test_off_a_terminal_a_failed_part_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ZeroDivisionError), Progress("epoch 3", 1):
         raise ZeroDivisionError
+    assert capsys.readouterr().out == ""
+
+
+def test_each_part_of_a_job_has_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with PartProgress(unit="files") as progress:
+        for part, total in (("check", 3), ("pack", 2)):
+            for done in range(total + 1):
+                progress.show(part, done, total)
+    told = capsys.readouterr().out
+    lines = r"check: 3/3  [\d,]+ files/s, \d+\.\d s\npack: 2/2  [\d,]+ files/s, \d+\.\d s\n"
+    assert re.fullmatch(lines, told)
+
+
+def test_a_part_that_goes_on_says_what_is_left(terminal: Terminal) -> None:
+    with terminal.of(100), PartProgress() as progress:
+        progress.show("pack", 0, 40)
+        progress.show("pack", 10, 40)
+    assert re.search(r"10/40  [\d,]+ images/s, \d+ s left", terminal.shown())
+
+
+def test_a_quiet_job_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with PartProgress(quiet=True) as progress:
+        progress.show("pack", 1, 1)
     assert capsys.readouterr().out == ""

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dtsflow.errors import PackError
-from dtsflow.volume.exact_read import opened, read_bytes
+from dtsflow.volume.exact_read import opened
 from dtsflow.volume.file import VolumeFile
+from dtsflow.volume.indexes import read_indexes
 from dtsflow.volume.manifest import manifest_path, read_manifest
 from dtsflow.volume.scan import scan
 from dtsflow.volume.source.listing import Listing, SourceImage
@@ -54,21 +55,18 @@ def read_volumes(path: str | Path) -> tuple[Listing, VolumeSet]:
 
 def _places(volumes: VolumeSet) -> Iterator[tuple[int, Stored]]:
     """The label and the bytes of each sample, in volume order."""
-    first = 0
-    for file in volumes.files:
-        path = str(file.path)
-        with opened(file.path) as descriptor:
-            mtime_ns = os.fstat(descriptor).st_mtime_ns
-            for block in range(first, first + len(file.counts)):
-                span = volumes.span(block)
-                front = read_bytes(descriptor, volumes.index_bytes(block), span.offset, file.path)
-                index = volumes.index(block, front)
-                rows = zip(
-                    index.labels.tolist(), index.offsets.tolist(), index.sizes.tolist(), strict=True
-                )
-                for label, offset, size in rows:
-                    yield label, Stored(path, span.offset + offset, size, file.size, mtime_ns)
-        first += len(file.counts)
+    files = {file.path: (str(file.path), file.size) for file in volumes.files}
+    times = {file.path: _changed_ns(file.path) for file in volumes.files}
+    for span, index in read_indexes(volumes, range(volumes.num_blocks)):
+        path, size = files[span.path]
+        rows = zip(index.labels.tolist(), index.offsets.tolist(), index.sizes.tolist(), strict=True)
+        for label, start, length in rows:
+            yield label, Stored(path, span.offset + start, length, size, times[span.path])
+
+
+def _changed_ns(path: Path) -> int:
+    with opened(path) as descriptor:
+        return os.fstat(descriptor).st_mtime_ns
 
 
 def _manifest_names(volumes: VolumeSet, labels: list[int]) -> list[str]:
