@@ -17,6 +17,8 @@ from dtsflow.run import Run
 from dtsflow.state import State, state_at
 from dtsflow.telemetry.folder import RunFolder
 
+Found = tuple[State, Path]  # a state, and the folder where it was
+
 
 def open(*config: str | Mapping[str, Any], config_dir: str | Path | None = None) -> Run:  # noqa: A001
     """Plan and open a run; use it as `with dtsflow.open(…) as run: …`.
@@ -51,7 +53,7 @@ def start(values: Mapping[str, Any], *, command: str = "") -> Run:
     # Before the folder is made: a finished one of its name, which PATH may name, moves.
     begun = _named_state(plan)
     if pipeline.name is None:
-        return plan.open(start=begun)
+        return plan.open(None, *begun)
     folder = RunFolder.make(pipeline.name, rank, command)
     try:
         own = _own_state(plan, folder)
@@ -59,24 +61,24 @@ def start(values: Mapping[str, Any], *, command: str = "") -> Run:
             folder.begin_anew()
         folder.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(values))))
         folder.write("plan.txt", plan_text(plan))
-        return plan.open(folder, own or begun)
+        return plan.open(folder, *(own or begun))
     except BaseException:
         folder.close()
         raise
 
 
-def _named_state(plan: Plan) -> State | None:
-    """The state at the path that `resume` names, if it names one."""
+def _named_state(plan: Plan) -> Found | tuple[None, None]:
+    """The state at the path that `resume` names, if it names one, and its folder."""
     resume = plan.pipeline.resume
     if resume == AUTO and plan.pipeline.name is None:
         raise ConfigError(
             "resume: auto goes on with a run folder, and a run without a name has none. Give it "
             "a name, or the path of a state."
         )
-    return None if resume in (AUTO, NEVER) else _state(plan, state_at(resume))
+    return (None, None) if resume in (AUTO, NEVER) else _state(plan, state_at(resume))
 
 
-def _own_state(plan: Plan, folder: RunFolder) -> State | None:
+def _own_state(plan: Plan, folder: RunFolder) -> Found | None:
     """The state in the run's own folder, if `resume` means that one."""
     resume = plan.pipeline.resume
     if resume == NEVER or not folder.state.exists():
@@ -86,10 +88,10 @@ def _own_state(plan: Plan, folder: RunFolder) -> State | None:
     return _state(plan, folder.state)
 
 
-def _state(plan: Plan, path: Path) -> State:
+def _state(plan: Plan, path: Path) -> Found:
     state = State.load(path)
     state.check(plan, path)
-    return state
+    return state, path.absolute().parent
 
 
 def _plain(value: Any) -> Any:

@@ -77,5 +77,9 @@ class RanksError(DtsflowError):
     """The number of processes is not what the configuration says."""
 
 
+class TrainError(DtsflowError):
+    """A training cannot go on."""
+
+
 class MissingPartError(DtsflowError):
     """An optional library that this configuration needs is not installed."""

@@ -18,6 +18,8 @@ from dtsflow.reader.streaming import streaming_bytes
 from dtsflow.state import DIGITS, State
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dtsflow.pipeline import Pipeline
     from dtsflow.reader.samples import Bytes
     from dtsflow.run import Run
@@ -47,10 +49,16 @@ class Plan:
     memory: MemoryPlan
     workers: int
 
-    def open(self, folder: "RunFolder | None" = None, start: State | None = None) -> "Run":
+    def open(
+        self,
+        folder: "RunFolder | None" = None,
+        start: State | None = None,
+        origin: "Path | None" = None,
+    ) -> "Run":
         """Allocate memory, start threads and begin to read.
 
-        With `start` the run goes on there; it must be a state of this plan.
+        With `start` the run goes on there; it must be a state of this plan. `origin` is
+        the folder where it was found.
 
         Raises:
             MemoryPlanError: The plan needs more memory than `memory.limit`.
@@ -58,7 +66,7 @@ class Plan:
         from dtsflow.run import Run  # noqa: PLC0415  # a run knows its plan, so not the reverse
 
         self.pipeline.memory.check(self.memory_entries)
-        return Run(self, folder, start)
+        return Run(self, folder, start, origin)
 
     def phase(self, name: str) -> PhasePlan:
         """The plan of the phase `name`.

@@ -6,11 +6,13 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Self
 
 from dtsflow.arena.arena import Delivery
 from dtsflow.arena.batch import Batch
 from dtsflow.course import Place, Stopping
+from dtsflow.consumer.consumer import Resumable, Start
 from dtsflow.errors import ClosedError, PlanError
 from dtsflow.phase_plan import PhasePlan
 from dtsflow.plan import Plan
@@ -41,15 +43,25 @@ class Run:
         plan: What is run.
         folder: Where it keeps what is left of it, None if nowhere.
         start: Where it began, or goes on.
+        origin: The folder that `start` was found in.
+        companion: What is saved together with the state.
         results: What the consumer adds to the report.
         counters: What was delivered so far.
         stopping: The wish that it end.
     """
 
-    def __init__(self, plan: Plan, folder: RunFolder | None, start: State | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        folder: RunFolder | None,
+        start: State | None = None,
+        origin: Path | None = None,
+    ) -> None:
         self.plan = plan
         self.folder = folder
         self.start = start or plan.beginning
+        self.origin = origin
+        self.companion: Resumable | None = None
         self.results: dict[str, Any] = {}
         reset_peak()
         self.counters = Counters(opened=time.perf_counter(), rss_before=resident_bytes())
@@ -177,8 +189,14 @@ class Run:
 
     def _write_state(self, folder: RunFolder, *, durable: bool = False) -> None:
         state = self.state()
-        if state != self.plan.beginning:  # a run that is started anew begins there, too
-            folder.write(STATE, state.to_json(), durable=durable)
+        if state == self.plan.beginning:  # a run that is started anew begins there, too
+            return
+        place = Start(state.phase, state.epoch, state.step)
+        if self.companion is not None:
+            self.companion.save(place)
+        folder.write(STATE, state.to_json(), durable=durable)
+        if self.companion is not None:
+            self.companion.saved(place)
 
     def stop(self) -> None:
         """End the loop after the batch in hand; any thread may ask, no signal handler.
@@ -207,7 +225,8 @@ class Run:
 
     def _save_rest(self, folder: RunFolder) -> None:
         if self._failed:
-            self.save()  # what it failed with matters more than that this fails, too
+            if self.companion is None:  # else it may be in the middle of a batch
+                self.save()  # what it failed with matters more than that this fails, too
         elif self.stopping.ended:
             self._write_state(folder, durable=True)
 

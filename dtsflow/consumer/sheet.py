@@ -69,6 +69,10 @@ class Drawing:
             captions = [_caption(names, int(label)) for label in batch.labels[rows]]
             draw(pictures, captions, self._sheet.columns).save(self._path, compress_level=_QUICK)
 
+    def finish(self, phase: str, epoch: int) -> str:  # noqa: ARG002  # nothing to say
+        """Nothing is summed up before the run ends."""
+        return ""
+
     def results(self) -> dict[str, Any]:
         """Where the sheet is, as `sheet`."""
         return {"sheet": str(self._path)}
