@@ -142,8 +142,11 @@ class Plan:
     @property
     def _shared_entries(self) -> dict[str, int]:
         phases = self.phases.values()
+        zones = 2 * self.memory.zone_bytes
+        declared = self.memory.total_bytes - zones
         return {
-            "zones": self.memory.total_bytes,
+            "zones": zones,
+            **({"declared tensors": declared} if declared else {}),
             "rows beside the zones": 2 * max(plan.rows for plan in phases) * BESIDE_ROW_BYTES,
             "order of an epoch": max(plan.order.planned_bytes for plan in phases),
         }

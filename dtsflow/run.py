@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from dtsflow.arena.arena import Delivery
 from dtsflow.arena.batch import Batch
-from dtsflow.course import Place, Stopping
 from dtsflow.consumer.consumer import Resumable, Start
+from dtsflow.course import Place, Stopping
 from dtsflow.errors import ClosedError, PlanError
 from dtsflow.phase_plan import PhasePlan
 from dtsflow.plan import Plan

@@ -97,7 +97,12 @@ OPTIONS = sorted(
 )
 EXPERIMENTS = sorted(file.stem for file in (shipped_conf() / "experiment").glob("*.yaml"))
 NEEDS = {"mnist": Kind.MNIST, "cifar_train": Kind.CIFAR10, "cifar_val": Kind.CIFAR10}
-KIND_OF = {"mnist": Kind.MNIST, "cifar10": Kind.CIFAR10, "cifar100": Kind.CIFAR100}
+KIND_OF = {
+    "mnist": Kind.MNIST,
+    "mnist_train": Kind.MNIST,
+    "cifar10": Kind.CIFAR10,
+    "cifar100": Kind.CIFAR100,
+}
 
 
 @pytest.fixture

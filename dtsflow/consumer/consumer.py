@@ -9,6 +9,8 @@ from dtsflow.arena.batch import Batch
 from dtsflow.po.normalize import Normalize
 from dtsflow.spec import ImageSpec
 
+_PIXELS = ImageSpec(None, None, 3)
+
 
 @dataclass(frozen=True, slots=True)
 class PhaseSetting:
@@ -25,7 +27,7 @@ class PhaseSetting:
     number: int
     class_names: tuple[str, ...] = ()
     normalize: Normalize | None = None
-    pixels: ImageSpec = ImageSpec(None, None, 3)
+    pixels: ImageSpec = _PIXELS
     steps: int = 0
 
 

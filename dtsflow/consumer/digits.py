@@ -76,7 +76,9 @@ class DigitsLearner:
         """Train on the valid rows; answers their mean cross entropy."""
         torch = self._torch
         images, labels = self._tensors(batch)
-        share = 0.5 * (1.0 + float(torch.cos(torch.tensor(torch.pi * self._done / self._all_steps))))
+        share = 0.5 * (
+            1.0 + float(torch.cos(torch.tensor(torch.pi * self._done / self._all_steps)))
+        )
         for group in self._optimizer.param_groups:
             group["lr"] = self._config.lr * share
         self._model.train()
@@ -88,7 +90,7 @@ class DigitsLearner:
         return float(loss.detach())
 
     def evaluate(self, batch: Batch) -> Mapping[str, float]:
-        """How many of the valid rows are right, and the sum of their cross entropies."""
+        """How many valid rows are right, and the sum of their cross entropies."""
         torch = self._torch
         images, labels = self._tensors(batch)
         self._model.eval()

@@ -152,7 +152,11 @@ class Training:
 
     def _go_on(self, start: Start) -> None:
         folder = start.folder
-        path = None if folder is None else folder / _LEARNER.format(start.phase, start.epoch, start.step)
+        path = (
+            None
+            if folder is None
+            else folder / _LEARNER.format(start.phase, start.epoch, start.step)
+        )
         if path is None or not path.is_file():
             raise ConfigError(
                 f"resume: there is no learner for {start.phase}, epoch {start.epoch}, step "
