@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from dtsflow.arena.batch import Batch
 from dtsflow.errors import MissingPartError
+from dtsflow.interop.lending import Lender
 from dtsflow.tensor.dtype import DType
 
 try:
@@ -48,18 +49,20 @@ def batches(of: Iterable[Batch], *, device: Any = None, copy: bool = True) -> It
             that the loop must also wait for its results (`jax.block_until_ready`), as
             JAX itself does not.
     """
+    lender = Lender()
     for batch in of:
-        yield _arrays(batch, device, copy=copy)
+        yield _arrays(batch, device, lender if copy else None)
 
 
-def _arrays(batch: Batch, device: Any, *, copy: bool) -> JaxBatch:
-    host = [_viewed(array) for array in (batch.images, batch.labels, batch.valid)]
-    if copy:
+def _arrays(batch: Batch, device: Any, lender: Lender | None) -> JaxBatch:
+    images, labels, valid = batch.images, batch.labels, batch.valid
+    if lender is not None:
         # JAX may take an array over as it is, or read it later: it gets its own.
-        host = [array.copy() for array in host]
-    images, labels, valid = jax.device_put(host, device)
-    if not copy:
-        jax.block_until_ready((images, labels, valid))  # the transfers, that is
+        images, labels, valid = lender.copy(images), labels.copy(), valid.copy()
+    sent = jax.device_put((_viewed(images), labels, valid), device)
+    if lender is None:
+        jax.block_until_ready(sent)  # the transfers, that is
+    images, labels, valid = sent
     return JaxBatch(images, labels, valid, batch.sample_ids.copy())
 
 

@@ -144,6 +144,19 @@ def test_poison_shows_a_late_read_of_a_batch_that_is_no_copy(volume: Path) -> No
         assert (batch.sample_ids == -1).all()
 
 
+def test_a_loop_copies_into_memory_that_it_has_let_go_of(volume: Path) -> None:
+    with Loader(config(volume)) as loader:
+        places = [batch.images.data_ptr() for batch in loader]
+    assert len(set(places)) == 2  # the batch in hand, and the one that is made meanwhile
+
+
+def test_a_part_of_a_batch_keeps_its_pixels(volume: Path) -> None:
+    with dtsflow.open(config(volume)) as run:
+        expected = [batch.images[2, :, :, 1].tobytes() for batch in run.epoch(0)]
+        parts = [batch.images[2, 1] for batch in Loader(run)]
+    assert [bits(part) for part in parts] == expected
+
+
 def test_missing_rows_have_the_label_that_losses_ignore(volume: Path) -> None:
     with Loader(config(volume, "FP32")) as loader:
         batch = list(loader)[-1]
@@ -370,7 +383,7 @@ def test_a_loop_that_fails_leaves_a_run_that_goes_on(volume: Path) -> None:
 def test_a_configuration_may_be_overrides_and_trees(workdir: Path) -> None:
     path = write_small_set(workdir / "mnist.dts", Kind.MNIST, 8)
     tree = {"volume": {"path": str(path)}}
-    with Loader(["+experiment=mnist", tree, "batch_size=8"]) as loader:
+    with Loader(["po=mnist", tree, "batch_size=8"]) as loader:
         (batch,) = loader
     assert batch.images.shape == (8, 1, 28, 28)
     with pytest.raises(DtsflowError, match="nowhere"):

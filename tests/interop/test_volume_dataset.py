@@ -90,6 +90,16 @@ def test_workers_read_the_same_samples_however_they_start(volume: Path, start: s
     assert labels.tolist() == [i % 3 for i in range(COUNT)]
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_does_not_wait_for_a_lock_of_its_parents_threads(volume: Path) -> None:
+    dataset = VolumeDataset(volume, image="tensor")
+    dataset[0]
+    assert dataset._opened is not None
+    loader = DataLoader(dataset, num_workers=1, multiprocessing_context="fork", timeout=20)
+    with dataset._opened.volumes._lock:
+        assert sum(1 for _ in loader) == COUNT
+
+
 def test_a_copy_through_pickle_opens_its_own_files(volume: Path) -> None:
     dataset = VolumeDataset(volume, image="tensor", decode=Auto(orientation="apply"))
     dataset[0]

@@ -8,6 +8,7 @@ import torch
 
 from dtsflow.arena.batch import Batch
 from dtsflow.errors import ConfigError
+from dtsflow.interop.lending import Lender
 from dtsflow.tensor.dtype import DType
 
 IGNORED: Final = -100
@@ -67,25 +68,30 @@ class Handing:
                 "device. Install one that is built for CUDA, or leave device out."
             )
 
-    def tensors(self, batch: Batch) -> TorchBatch:
-        """Make the tensors of a batch that is readable."""
-        layout = torch.channels_last if self.channels_last else torch.contiguous_format
-        images = viewed(batch.images).permute(0, 3, 1, 2)
+    def tensors(self, batch: Batch, lender: Lender) -> TorchBatch:
+        """Make the tensors of a readable batch; `lender` has memory for the pixels."""
         labels = torch.from_numpy(batch.labels).long()
         labels.masked_fill_(labels == -1, IGNORED)
-        return TorchBatch(
-            images=self._sent(images, layout),
-            labels=self._sent(labels, torch.contiguous_format),
-            valid=self._sent(viewed(batch.valid), torch.contiguous_format),
-            sample_ids=self._sent(viewed(batch.sample_ids), torch.contiguous_format),
-        )
+        valid, sample_ids = viewed(batch.valid), viewed(batch.sample_ids)
+        if not self.copy:
+            images = viewed(batch.images).permute(0, 3, 1, 2)
+        else:
+            images = self._pinned(batch) if self._is_cuda else self._copied(batch, lender)
+            valid, sample_ids = valid.clone(), sample_ids.clone()
+        return TorchBatch(*map(self._sent, (images, labels, valid, sample_ids)))
 
-    def _sent(self, tensor: torch.Tensor, layout: torch.memory_format) -> torch.Tensor:
-        if self.copy:
-            # PyTorch doesn't give pinned memory to another tensor before the transfers
-            # from it have ended, so nobody has to wait for them.
-            own = torch.empty_like(tensor, memory_format=layout, pin_memory=self._is_cuda)
-            tensor = own.copy_(tensor)
+    def _copied(self, batch: Batch, lender: Lender) -> torch.Tensor:
+        if self.channels_last:
+            return viewed(lender.copy(batch.images)).permute(0, 3, 1, 2)
+        return viewed(lender.copy(batch.images.transpose(0, 3, 1, 2)))
+
+    def _pinned(self, batch: Batch) -> torch.Tensor:
+        # PyTorch lends pinned memory itself, for it knows when a transfer has ended.
+        layout = torch.channels_last if self.channels_last else torch.contiguous_format
+        images = viewed(batch.images).permute(0, 3, 1, 2)
+        return torch.empty_like(images, memory_format=layout, pin_memory=True).copy_(images)
+
+    def _sent(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.to(self.device, non_blocking=self.non_blocking)
 
     @property

@@ -10,6 +10,7 @@ import torch
 
 from dtsflow.api import open as open_run
 from dtsflow.errors import ConfigError
+from dtsflow.interop.lending import Lender
 from dtsflow.interop.torch.batch import Handing, TorchBatch
 from dtsflow.interop.torch.position import Position
 from dtsflow.run import Pass, Run
@@ -56,6 +57,7 @@ class Loader:
     ) -> None:
         where = None if device is None else torch.device(device)
         self._handing = Handing(copy, channels_last, where, non_blocking)
+        self._lender = Lender()
         self.phase = phase
         self._owns = not isinstance(run, Run)
         self._run = run if isinstance(run, Run) else _opened(run)
@@ -85,10 +87,10 @@ class Loader:
 
     def _hand_out(self, batches: Pass, position: Position) -> Iterator[TorchBatch]:
         for batch in batches:
-            tensors = self._handing.tensors(batch)
+            tensors = self._handing.tensors(batch, self._lender)
             position.hand_out(batch.epoch, batch.step, steps=self._steps)
             yield tensors
-            del tensors  # a batch may be big, and waiting for the next one takes long
+            del tensors  # so that its memory comes back before the next one is copied
 
     @property
     def epoch(self) -> int:
@@ -114,8 +116,8 @@ class Loader:
 
         A batch is handed out when the iterator returns it. Behind a wrapper that asks
         ahead of the use, the state to save is the one from before the batches that the
-        wrapper still holds. It is JSON, less than 1 kB, alike on every rank, and its
-        text is what `resume` takes.
+        wrapper still holds. The dict is plain JSON, below 1 kB and alike on every rank;
+        of a run with one phase it is the run's state, which `resume` takes.
         """
         epoch, step = self._position.reached
         return asdict(State(self.phase, epoch, step, self._run.state().fingerprint))
