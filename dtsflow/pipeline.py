@@ -1,5 +1,6 @@
 """The pipeline: the stages of a run as fields, in the order data flows through them."""
 
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
@@ -33,7 +34,7 @@ from dtsflow.station.fused import NativeEngine
 from dtsflow.station.reference import ReferenceEngine
 from dtsflow.station.station import Station
 from dtsflow.tensor.shape import Shape
-from dtsflow.volume.volume_set import Layout, VolumeSet
+from dtsflow.volume.data_set import DataSet, Layout
 
 # Rows of JPEGs a worker fills at a time, at most: a NumPy call costs as much for one
 # row as for all, but in the middle of a chunk no worker can be stopped.
@@ -51,8 +52,11 @@ class Source(Protocol):
     def prepare(self) -> None:
         """Make what has to exist on disk before planning; usually nothing."""
 
-    def scan(self) -> VolumeSet:
-        """Read headers and block counts; nothing stays open."""
+    def scan(self, cache: Path | None = None) -> DataSet:
+        """Read headers and block counts; nothing stays open.
+
+        `cache` is a folder for what takes long to find out.
+        """
 
 
 @runtime_checkable
@@ -124,7 +128,7 @@ class Pipeline:
             PlanError: The parts do not fit together.
             VolumeError: The data set is not what it should be.
         """
-        volumes = self.volume.scan()
+        volumes = self.reader.arrange(self.volume.scan())
         specs = tuple(self.po.specs(volumes.image))
         check_field("seed", self.seed)
         check_field("epoch", self.epochs - 1)
@@ -149,7 +153,7 @@ class Pipeline:
             selection=selection,
         )
 
-    def engine(self, volumes: VolumeSet) -> Engine:
+    def engine(self, volumes: DataSet) -> Engine:
         """What one worker fills rows with."""
         pixels = volumes.layout == "pixels"
         decoder = PixelDecoder(volumes.image) if pixels else self.decode.start()
@@ -169,7 +173,7 @@ class Pipeline:
             shrinks=shrinks,
         )
 
-    def core(self, volumes: VolumeSet) -> ModuleType | None:
+    def core(self, volumes: DataSet) -> ModuleType | None:
         """The compiled core if it runs this pipeline; None: the reference path."""
         if not (self.decode.allows_native or volumes.layout == "pixels"):
             return None
@@ -178,11 +182,11 @@ class Pipeline:
             warn_absent()
         return core
 
-    def _order(self, volumes: VolumeSet, selection: Selection | None) -> Order:
+    def _order(self, volumes: DataSet, selection: Selection | None) -> Order:
         lanes = auto_lanes(self.batch_size) if self.lanes == "auto" else self.lanes
         shuffle = self.reader.shuffle
-        if volumes.layout == "pixels" and shuffle is Shuffle.BLOCKS:
-            shuffle = Shuffle.FULL  # a pixel set has no blocks to permute
+        if not volumes.has_blocks and shuffle is Shuffle.BLOCKS:
+            shuffle = Shuffle.FULL  # there are no blocks to permute
         return Order(
             counts=volumes.counts if selection is None else selection.counts,
             batch_size=self.batch_size,

@@ -10,6 +10,7 @@ from dtsflow.about import __version__
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.order import Order, Shuffle
+from dtsflow.reader.portions import Portions
 from dtsflow.reader.reader import Mode
 from dtsflow.reader.selection import Selection
 from dtsflow.reader.store import Store
@@ -17,7 +18,7 @@ from dtsflow.spec import FieldSpec, ImageSpec, Place, RecordSpec
 from dtsflow.state import DIGITS, State
 from dtsflow.station.engine import Engine
 from dtsflow.tensor.dtype import DType
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.data_set import DataSet
 
 if TYPE_CHECKING:
     from dtsflow.pipeline import Pipeline
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
 ALGORITHM = 1
 
 BESIDE_ROW_BYTES = 1 + 8  # `valid` and `sample_ids` of one row, in each of the two zones
+
+# What a reader's mode keeps in memory.
+HELD: dict[Mode, str] = {
+    "resident": "resident blocks",
+    "streaming": "streaming windows",
+    "raw": "raw images",
+}
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,7 @@ class Plan:
 
     pipeline: "Pipeline"
     rank: Rank
-    volumes: VolumeSet
+    volumes: DataSet
     order: Order
     lanes: range
     specs: tuple[ImageSpec, ...]
@@ -102,16 +110,20 @@ class Plan:
         """Bytes that the run will hold, by what they are for."""
         mode, _ = self.reading
         reader = self.pipeline.reader
-        held = reader.planned_bytes(mode, self.volumes, self.order, self.lanes)
-        name = "resident blocks" if mode == "resident" else "streaming windows"
-        return {**self._other_entries, name: held}
+        held = reader.planned_bytes(mode, self.volumes, self.order, self.lanes, self.portions)
+        return {**self._other_entries, HELD[mode]: held}
+
+    @property
+    def portions(self) -> Portions:
+        """How the rows of a batch are divided among the workers."""
+        return Portions(self.order, self.lanes, self.chunk_rows, self.selection)
 
     @cached_property
     def reading(self) -> tuple[Mode, str]:
         """How blocks are held in memory, and why; no sample or order depends on it.
 
         Raises:
-            PlanError: Streaming was asked for and cannot be.
+            PlanError: A mode was asked for that cannot be.
         """
         room = self.pipeline.memory.allowed_bytes() - sum(self._other_entries.values())
         return self.pipeline.reader.choose(self.volumes, self.order, self.lanes, max(0, room))
@@ -128,7 +140,9 @@ class Plan:
         """Start reading; what is needed from there on first."""
         mode, _ = self.reading
         start = (epoch, step)
-        return self.pipeline.reader.open(mode, self.volumes, self.order, self.lanes, start)
+        return self.pipeline.reader.open(
+            mode, self.volumes, self.order, self.lanes, start, self.portions
+        )
 
     @property
     def total_bytes(self) -> int:

@@ -6,6 +6,12 @@ from dtsflow.po.fused import divide
 from dtsflow.reader.block_reader import Verify
 from dtsflow.reader.order import divisors
 
+_WITHOUT_BLOCKS = {"pixels": "raw pixels", "files": "images in files"}
+_UNCHECKED = {
+    "blocks": "no index, so its blocks have no checksums: only their structure is checked",
+    "files": "no checksum of its images is known: only their sizes are checked",
+}
+
 
 def plan_text(plan: Plan) -> str:
     """What the run will do: data, order, graph with specs, memory and digest."""
@@ -25,8 +31,8 @@ def plan_text(plan: Plan) -> str:
 def _data(plan: Plan) -> list[str]:
     volumes = plan.volumes
     blocks = int((volumes.counts > 0).sum())
-    what = f"{blocks} blocks" if volumes.layout == "blocks" else "raw pixels"
-    names = [str(file.path) for file in volumes.files]
+    what = f"{blocks} blocks" if volumes.has_blocks else _WITHOUT_BLOCKS[volumes.layout]
+    names = [str(path) for path in volumes.paths]
     shown = names if len(names) <= 4 else [*names[:2], "…", names[-1]]  # noqa: PLR2004
     mode, reason = plan.reading
     lines = [
@@ -37,7 +43,7 @@ def _data(plan: Plan) -> list[str]:
     if reason:
         lines.append(f"{mode}, {reason}")
     if plan.pipeline.reader.verify is not Verify.NONE and not volumes.has_checksums:
-        lines.append("no index, so its blocks have no checksums: only their structure is checked")
+        lines.append(_UNCHECKED[volumes.layout])
     return lines
 
 
@@ -46,7 +52,7 @@ def _subset(plan: Plan) -> list[str]:
         return []
     line = f"subset: {len(plan.selection):,} of {plan.volumes.num_samples:,} samples"
     blocks = int((plan.selection.counts > 0).sum())
-    return [f"{line}, in {blocks:,} blocks" if plan.volumes.layout == "blocks" else line]
+    return [f"{line}, in {blocks:,} blocks" if plan.volumes.has_blocks else line]
 
 
 def _order(plan: Plan) -> list[str]:
@@ -113,7 +119,8 @@ def _decode(plan: Plan) -> str:
 def _reader(plan: Plan) -> str:
     mode, _ = plan.reading
     reader = plan.pipeline.reader
-    verify = reader.verify.value if plan.volumes.has_checksums else "structure"
+    unchecked = "size" if plan.volumes.layout == "files" else "structure"
+    verify = reader.verify.value if plan.volumes.has_checksums else unchecked
     return f"{mode}, {reader.io_threads} IO threads, verify {verify}"
 
 

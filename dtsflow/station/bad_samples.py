@@ -14,7 +14,7 @@ from dtsflow.reader.samples import Samples
 from dtsflow.station.engine import Address, Bad, Engine, Places, fill_others
 from dtsflow.station.substitutes import Substitutes
 from dtsflow.station.zone import Zone
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.data_set import DataSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class BadSamples:
     def __init__(
         self,
         on_error: OnError,
-        volumes: VolumeSet,
+        volumes: DataSet,
         substitutes: Substitutes,
         address: Address,
         stop: Callable[[], bool],
