@@ -45,7 +45,9 @@ class Reader:
             have no blocks and take `full` for `blocks`.
         window_bytes: Bytes of blocks that are shuffled together, over all lanes.
         verify: `block` checks each block against its checksum as it is read, `file`
-            also each whole file before, `none` only what the structure tells.
+            also each whole file before, `none` only what the structure tells. Images in
+            files are checked against their sizes, with `order_from` and any but `none`
+            also against the checksums of what was packed at level 0.
         io_threads: Threads that read, each with its own descriptor.
         io_retries: How often a read is tried again that a network share failed.
         subset: The part of the data set to read; None: all of it.

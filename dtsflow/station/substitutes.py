@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +10,7 @@ import numpy.typing as npt
 from dtsflow.errors import BlockError, ClosedError
 from dtsflow.reader.samples import Ints, Samples
 from dtsflow.reader.selection import Selection
-from dtsflow.reader.singles import singles_of
+from dtsflow.reader.singles import Singles, singles_of
 from dtsflow.volume.data_set import DataSet
 
 
@@ -24,7 +25,6 @@ class Substitutes:
     def __init__(self, volumes: DataSet, selection: Selection | None = None) -> None:
         self._volumes = volumes
         self._selection = selection
-        self._singles = singles_of(volumes)
         # Of each block that was looked into, which samples are hopeless. Threads write
         # nothing but True, so none needs to wait for another.
         self._hopeless: dict[int, npt.NDArray[np.bool_]] = {}
@@ -65,6 +65,10 @@ class Substitutes:
         """Whether no other block has a sample that is read."""
         chosen = self._volumes if self._selection is None else self._selection
         return np.count_nonzero(chosen.counts) == 1 and bool(chosen.counts[block])
+
+    @cached_property
+    def _singles(self) -> Singles:
+        return singles_of(self._volumes)
 
     def _of_block(
         self, block: int, first: int, stop: Callable[[], bool], but: int = -1
