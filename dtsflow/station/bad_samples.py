@@ -163,6 +163,6 @@ def _refusal(bad: BadSample, *, is_refused: bool) -> DtsflowError:
         return BlockError(bad.reason)
     return DecodeError(
         f"{bad.where} (label {bad.label}, sample_id {bad.sample_id}) cannot be decoded: "
-        f"{bad.reason}. Replace or remove the image at its source, and pack again if it was packed; or "
-        "go on without it: decode.on_error=replace or mask."
+        f"{bad.reason}. Replace or remove the image at its source, and pack again if it was "
+        "packed; or go on without it: decode.on_error=replace or mask."
     )
