@@ -15,7 +15,7 @@ from dtsflow.plan import Plan
 from dtsflow.plan_text import plan_text
 from dtsflow.run import Run
 from dtsflow.state import State, state_at
-from dtsflow.telemetry.folder import RunFolder
+from dtsflow.telemetry.folder import RUNS, SCANS, RunFolder
 
 Found = tuple[State, Path]  # a state, and the folder where it was
 
@@ -49,7 +49,7 @@ def start(values: Mapping[str, Any], *, command: str = "") -> Run:
     pipeline = build(values)
     rank = pipeline.ranks.start()
     pipeline.prepare()
-    plan = pipeline.plan(rank)
+    plan = pipeline.plan(rank, cache=None if pipeline.name is None else RUNS / SCANS)
     # Before the folder is made: a finished one of its name, which PATH may name, moves.
     begun = _named_state(plan)
     if pipeline.name is None:

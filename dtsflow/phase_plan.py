@@ -7,12 +7,16 @@ from typing import Any
 from dtsflow.arena.form import Form
 from dtsflow.phase import Phase
 from dtsflow.reader.order import Order, Shuffle
+from dtsflow.reader.portions import Portions
+from dtsflow.reader.reader import Mode
+from dtsflow.reader.samples import Bytes
 from dtsflow.reader.selection import Selection
+from dtsflow.reader.store import Store
 from dtsflow.spec import FieldSpec, ImageSpec, Place, RecordSpec
 from dtsflow.station.engine import Engine
 from dtsflow.station.station import Station
 from dtsflow.tensor.dtype import DType
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.data_set import DataSet
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class PhasePlan:
     name: str
     phase: Phase
     station: Station
-    volumes: VolumeSet
+    volumes: DataSet
     order: Order
     lanes: range
     specs: tuple[ImageSpec, ...]
@@ -45,6 +49,26 @@ class PhasePlan:
     def engine(self) -> Engine:
         """What one worker fills rows with."""
         return self.phase.engine(self.volumes, self.station)
+
+    def planned_bytes(self, mode: Mode) -> int:
+        """Bytes that the samples in memory and their index occupy during a run."""
+        reader = self.phase.reader
+        return reader.planned_bytes(mode, self.volumes, self.order, self.lanes, self.portions)
+
+    def open_store(self, mode: Mode, epoch: int, step: int, windows: Bytes | None) -> Store:
+        """Start reading; what is needed from there on first.
+
+        `windows` is the memory that all streaming phases share.
+        """
+        start = (epoch, step)
+        reader = self.phase.reader
+        parts = (self.volumes, self.order, self.lanes, start, self.portions)
+        return reader.open(mode, *parts, windows=windows)
+
+    @property
+    def portions(self) -> Portions:
+        """How the rows of a batch are divided among the workers."""
+        return Portions(self.order, self.lanes, self.chunk_rows, self.selection)
 
     @property
     def form(self) -> Form:

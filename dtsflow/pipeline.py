@@ -1,6 +1,7 @@
 """The pipeline: the phases of a run, and the stages that they share."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -21,7 +22,7 @@ from dtsflow.ranks.single import Single
 from dtsflow.reader.subset import select
 from dtsflow.seed.address import check_field, phase_number
 from dtsflow.station.station import Station
-from dtsflow.volume.volume_set import Layout
+from dtsflow.volume.data_set import Layout
 
 # Rows of JPEGs a worker fills at a time, at most: a NumPy call costs as much for one
 # row as for all, but in the middle of a chunk no worker can be stopped.
@@ -67,11 +68,11 @@ class Pipeline:
         for phase in self.phases.values():
             phase.volume.prepare()
 
-    def plan(self, rank: Rank) -> Plan:
+    def plan(self, rank: Rank, cache: Path | None = None) -> Plan:
         """Work out every spec, span and order of the run for one rank.
 
         Reads headers and block counts, for a subset also labels; opens nothing for
-        good, allocates nothing.
+        good, allocates nothing. `cache` is a folder for what takes long to find out.
 
         Raises:
             PlanError: The parts do not fit together.
@@ -80,7 +81,7 @@ class Pipeline:
         check_field("seed", self.seed)
         check_field("epoch", self.epochs - 1)
         workers = self._workers(rank)
-        phases = {name: self._phase_plan(name, rank, workers) for name in self.phases}
+        phases = {name: self._phase_plan(name, rank, workers, cache) for name in self.phases}
         return Plan(
             pipeline=self,
             rank=rank,
@@ -89,9 +90,9 @@ class Pipeline:
             workers=workers,
         )
 
-    def _phase_plan(self, name: str, rank: Rank, workers: int) -> PhasePlan:
+    def _phase_plan(self, name: str, rank: Rank, workers: int, cache: Path | None) -> PhasePlan:
         phase = self.phases[name]
-        volumes = phase.volume.scan()
+        volumes = phase.reader.arrange(phase.volume.scan(cache), cache)
         where = "po.operations" if len(self.phases) == 1 else f"phases.{name}.po.operations"
         specs = tuple(phase.po.specs(volumes.image, where=where))
         check_field("position", len(phase.po.operations))

@@ -13,15 +13,12 @@ from dtsflow.memory.plan import MemoryPlan
 from dtsflow.phase_plan import PhasePlan
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.reader import Mode
-from dtsflow.reader.store import Store
-from dtsflow.reader.streaming import streaming_bytes
 from dtsflow.state import DIGITS, State
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from dtsflow.pipeline import Pipeline
-    from dtsflow.reader.samples import Bytes
     from dtsflow.run import Run
     from dtsflow.telemetry.folder import RunFolder
 
@@ -29,6 +26,9 @@ if TYPE_CHECKING:
 ALGORITHM = 1
 
 BESIDE_ROW_BYTES = 1 + 8  # `valid` and `sample_ids` of one row, in each of the two zones
+
+# What each phase that reads in this mode keeps in memory for itself.
+_HELD: dict[Mode, str] = {"resident": "resident blocks", "raw": "raw images"}
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ class Plan:
         if windows := self.windows_bytes:
             entries["streaming windows"] = windows
         for name, phase in self.phases.items():
-            if self.reading[name][0] == "resident":
+            if held := _HELD.get(mode := self.reading[name][0]):
                 of_phase = "" if len(self.phases) == 1 else f" of {name}"
-                entries[f"resident blocks{of_phase}"] = _resident_bytes(phase)
+                entries[f"{held}{of_phase}"] = phase.planned_bytes(mode)
         return entries
 
     @cached_property
@@ -115,7 +115,7 @@ class Plan:
         those before it leave.
 
         Raises:
-            PlanError: Streaming was asked for and cannot be.
+            PlanError: A mode was asked for that cannot be.
         """
         room = self.pipeline.memory.allowed_bytes() - sum(self._shared_entries.values())
         windows = 0
@@ -124,11 +124,10 @@ class Plan:
             reader = plan.phase.reader
             mode, why = reader.choose(plan.volumes, plan.order, plan.lanes, max(0, room))
             found[name] = mode, why
-            if mode == "resident":
-                room -= _resident_bytes(plan)
-            else:  # one allocation serves all that stream
-                grown = max(windows, streaming_bytes(plan.order, plan.lanes))
-                room, windows = room - (grown - windows), grown
+            held = plan.planned_bytes(mode)
+            if mode == "streaming":  # one allocation serves all that stream
+                held, windows = max(0, held - windows), max(held, windows)
+            room -= held
         return found
 
     @property
@@ -137,7 +136,7 @@ class Plan:
         streaming = [
             plan for name, plan in self.phases.items() if self.reading[name][0] == "streaming"
         ]
-        return max((streaming_bytes(plan.order, plan.lanes) for plan in streaming), default=0)
+        return max((plan.planned_bytes("streaming") for plan in streaming), default=0)
 
     @property
     def _shared_entries(self) -> dict[str, int]:
@@ -150,16 +149,6 @@ class Plan:
             "rows beside the zones": 2 * max(plan.rows for plan in phases) * BESIDE_ROW_BYTES,
             "order of an epoch": max(plan.order.planned_bytes for plan in phases),
         }
-
-    def open_store(self, name: str, epoch: int, step: int, windows: "Bytes | None") -> Store:
-        """Start reading for the phase `name`; what is needed from there on first.
-
-        `windows` is the memory that all streaming phases share.
-        """
-        plan, (mode, _) = self.phases[name], self.reading[name]
-        return plan.phase.reader.open(
-            mode, plan.volumes, plan.order, plan.lanes, (epoch, step), windows
-        )
 
     @property
     def total_bytes(self) -> int:
@@ -189,7 +178,3 @@ class Plan:
         """SHA-256 over what must agree for two ranks to deliver parts of one run."""
         facts = {"library": __version__, **self._facts, "memory": self.memory.digest()}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-
-def _resident_bytes(plan: PhasePlan) -> int:
-    return plan.phase.reader.planned_bytes("resident", plan.volumes, plan.order, plan.lanes)

@@ -65,7 +65,8 @@ class Resources:
         windows = aligned_bytes(plan.windows_bytes) if plan.windows_bytes else None
         for name in sorted(plan.phases, key=lambda name: name != start.phase):
             step = start.step if name == start.phase else 0
-            store = plan.open_store(name, start.epoch, step, windows)
+            mode, _ = plan.reading[name]
+            store = plan.phases[name].open_store(mode, start.epoch, step, windows)
             try:
                 self.phases[name] = _PhaseResources(plan.phases[name], store, plan.workers)
             except BaseException:

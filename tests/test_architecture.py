@@ -133,6 +133,10 @@ def test_every_option_builds_and_plans(group: str, option: str, data: Path) -> N
     overrides = ["po=imagenet_train", f"{group}={option}", f"volume.path={path}", "batch_size=4"]
     if option == "none":  # without an operation, only sets of one image size make a batch
         overrides[2] = f"volume.path={data / 'CIFAR10.dts'}"
+    if option == "raw":
+        (data / "raw" / "one").mkdir(parents=True)
+        (data / "raw" / "one" / "a.jpg").write_bytes(jpeg())
+        overrides[1:3] = ["reader=raw", "volume=raw", f"volume.path={data / 'raw'}"]
     if option == "synthetic":
         overrides[2] = f"volume.path={data / 'made'}"
         overrides += ["volume.images=6", "volume.classes=2"]
