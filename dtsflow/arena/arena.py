@@ -1,28 +1,30 @@
-"""What an arena is to a run: zones to write, and the batches made of them."""
+"""What an arena must offer: memory to fill, and filled batches at fixed addresses."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from dtsflow.arena.form import Form
+from dtsflow.memory.plan import MemoryPlan
 from dtsflow.station.turns import Turns
 from dtsflow.station.zone import Zone
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delivery:
-    """A filled batch: arrays at fixed addresses, readable until it is given back.
+    """A filled batch, readable until it is given back.
 
     Attributes:
-        step: Number of the global batch within the epoch.
-        zone: 0 or 1, which of the fixed addresses these are.
-        images: Pixels (B, H, W, C), of NumPy or cupy, as the next two.
+        step: The global batch.
+        zone: 0 or 1, the memory it lies in.
+        images: Pixels (B, H, W, C), of NumPy or of the device's library.
         padded: The same pixels with padded channels.
         labels: int32 (B,).
-        valid: bool (B,), always of the host.
-        sample_ids: int64 (B,), always of the host.
+        valid: bool (B,), on the host.
+        sample_ids: int64 (B,), on the host.
     """
 
     step: int
@@ -35,36 +37,32 @@ class Delivery:
 
 
 class Feed(Protocol):
-    """The batches of one pass over an epoch, in order, for one consumer."""
+    """The batches of one pass over an epoch, one after another."""
 
     def take(self) -> Delivery:
         """The next batch, once it is there.
 
         Raises:
-            StallError: One side made no progress within its limit.
+            StallError: It was not filled in time.
             ClosedError: The pass was closed.
             BaseException: What a worker failed with in this batch.
         """
 
     def give_back(self) -> None:
-        """Say that the last delivery may be overwritten."""
+        """Say that the next batch is asked for: the last one may be overwritten."""
 
     def end(self) -> None:
-        """End the pass, however it went; again does nothing. Never blocks for long."""
+        """The pass is over, however it ended; may be called again."""
 
 
 class Arena(Protocol):
-    """The memory of a run.
-
-    Attributes:
-        zones: By phase, the two pieces of host memory that the workers write.
-    """
+    """The memory of a run's batches."""
 
     @property
     def zones(self) -> Mapping[str, tuple[Zone, Zone]]:
-        """By phase, the two pieces of host memory that the workers write."""
+        """By phase, the host memory that workers write to."""
 
-    def feed(
+    def feed(  # of one pass, joined in one place only
         self,
         phase: str,
         turns: Turns,
@@ -74,11 +72,18 @@ class Arena(Protocol):
         poison: bool,
         stream: Any = None,
     ) -> Feed:
-        """Begin to hand out the batches of a pass; an earlier one ends.
+        """Hand over the batches that workers fill in `turns`; one feed at a time.
 
-        It must come before the workers of the pass begin: only then is no copy of the
-        pass before still reading the zones that they write.
+        `stream` is what the consumer works on, where the arena is a device's.
         """
 
     def close(self) -> None:
-        """End every pass, and let go of the memory once nothing refers to it."""
+        """End what moves batches; the memory is free once nothing refers to it."""
+
+
+@runtime_checkable
+class ArenaConfig(Protocol):
+    """A configured arena."""
+
+    def open(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> Arena:
+        """Allocate what `plan` describes, for phases whose batches have these forms."""

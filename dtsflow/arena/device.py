@@ -16,9 +16,12 @@ from dtsflow.arena.cuda import Block, Event, Stream
 from dtsflow.arena.device_arena import DeviceArena
 from dtsflow.arena.finishing import KERNELS
 from dtsflow.arena.form import Form
+from dtsflow.arena.pinned_zones import zone_bytes
+from dtsflow.arena.upload import BESIDE_ROW_BYTES
 from dtsflow.configurable import configurable
 from dtsflow.errors import ConfigError, MemoryPlanError, MissingPartError, PlanError, StationError
 from dtsflow.memory.plan import MemoryPlan
+from dtsflow.station.turns import ZONES
 
 SOURCE: Final = Path(__file__).with_name("normalize.cu")
 _BLOCK: Final = 256  # threads
@@ -43,6 +46,11 @@ class Device:
 
     device: Annotated[int, Field(ge=0, strict=True)] | Literal["auto"] = "auto"
     normalize_on: Literal["host", "device"] = "host"
+
+    def host_bytes(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> int:
+        """Bytes of host memory that `open` takes: the zones, and what lies beside."""
+        rows = max(form.rows for form in forms.values())
+        return ZONES * (zone_bytes(plan, forms)[1] + 2 * rows * BESIDE_ROW_BYTES)
 
     def open(
         self, plan: MemoryPlan, forms: Mapping[str, Form], *, local_rank: int = 0

@@ -3,8 +3,11 @@
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from dtsflow.arena import transfer
 from dtsflow.arena.cuda import Cuda
@@ -158,9 +161,31 @@ class DeviceArena:
         cuda.record(done, stream)
         cuda.synchronize(done)
 
-    def close(self) -> None:
-        """End the pass. The memory is free once nothing refers to a batch any more."""
+    def pin(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Zeros in page-locked memory of the host, for tensors that are transferred.
+
+        Raises:
+            MemoryPlanError: The system does not lock as much.
+        """
+        return self._memory.cuda.pinned(nbytes)
+
+    @property
+    def threads(self) -> Sequence[threading.Thread]:
+        """The thread that uploads, while there is one."""
+        feed = self._feed()
+        return [] if feed is None else [feed.thread]
+
+    def close(self, *, wait: bool = True) -> None:
+        """End the pass. The memory is free once nothing refers to a batch any more.
+
+        Without `wait` what is still on its way to the device gets there later; that is
+        for a caller who may hold a lock that others want.
+        """
         self._closed = True
+        if not wait:
+            if (feed := self._feed()) is not None:
+                feed.end()
+            return
         if not self._leave(_CLOSE_S):
             log.warning("the device still copies %g s after the end of the run", _CLOSE_S)
             return

@@ -1,9 +1,10 @@
 """One pass over an epoch whose batches live on a device."""
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dtsflow.arena.arena import Delivery
 from dtsflow.arena.cuda import Stream
@@ -11,6 +12,9 @@ from dtsflow.arena.slot_events import SlotEvents
 from dtsflow.arena.upload import Upload
 from dtsflow.errors import ClosedError, StallError, StationError
 from dtsflow.station.turns import ZONES, Turns
+
+# Python may not see a Ctrl-C that comes just before a wait begins until it ends.
+_SLICE_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,24 +61,32 @@ class DeviceFeed:
             StationError: The device failed.
             BaseException: What a worker failed with in this batch.
         """
-        state, timeout_s = self._state, self._terms.timeout_s
+        state = self._state
         if self._reader is None:
             self._reader = self._terms.consumer_stream()
-        step = self._step(state.taken)
         with state.changed:
             state.is_awaited = True
-            while not state.changed.wait_for(self._can_take, timeout_s):
-                if state.copied is not None:  # else the workers are waited for, with a limit
-                    raise StallError(
-                        f"The device stalled: the copy of batch {self._step(state.copied)} has not "
-                        f"ended {timeout_s:g} s after batch {step} was asked for. It waits for "
-                        "the work that was given to the stream before: look for a kernel that "
-                        "does not end."
-                    )
+            self._await_uploaded()
             state.is_awaited = False
+        step = self._step(state.taken)
         self._events.hand_out(step % ZONES, self._reader)
         state.taken += 1
         return self._upload.delivery(step % ZONES, step)
+
+    def _await_uploaded(self) -> None:
+        state, timeout_s = self._state, self._terms.timeout_s
+        end = time.monotonic() + timeout_s
+        while not self._can_take():
+            left = end - time.monotonic()
+            # If nothing is copied, the workers are waited for: that has its own limit.
+            if left <= 0 and state.copied is not None:
+                raise StallError(
+                    f"The device stalled: the copy of batch {self._step(state.copied)} has not "
+                    f"ended {timeout_s:g} s after batch {self._step(state.taken)} was asked for. "
+                    "It waits for work that was given to the device before: look for a kernel "
+                    "that does not end."
+                )
+            state.changed.wait(min(left, _SLICE_S) if left > 0 else _SLICE_S)
 
     def _can_take(self) -> bool:
         """Whether the next batch is on its way; raises when it never will be."""

@@ -8,6 +8,8 @@ import numpy.typing as npt
 from dtsflow.arena.device_memory import DeviceMemory
 from dtsflow.arena.form import Form
 from dtsflow.arena.staging import staged_shape
+from dtsflow.memory.plan import MemoryPlan
+from dtsflow.memory.region import Region
 from dtsflow.station.turns import ZONES
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtype import DType
@@ -26,15 +28,20 @@ def pinned_zones(memory: DeviceMemory, forms: Mapping[str, Form]) -> dict[str, t
         MemoryPlanError: The system does not lock as much memory.
     """
     cuda = memory.cuda
-    label, data = memory.slots(0)
-    data_offset = data.offset - label.offset
-    nbytes = data_offset + max(_pixel_bytes(form) for form in forms.values())
+    data_offset, nbytes = zone_bytes(memory.plan, forms)
     rows = max(form.rows for form in forms.values())
     pinned = [(cuda.pinned(nbytes), cuda.pinned(rows), _no_ids(rows)) for _ in range(ZONES)]
     return {
         name: (_zone(form, data_offset, *pinned[0]), _zone(form, data_offset, *pinned[1]))
         for name, form in forms.items()
     }
+
+
+def zone_bytes(plan: MemoryPlan, forms: Mapping[str, Form]) -> tuple[int, int]:
+    """Where the pixels begin in a zone, and the size of one that is for all phases."""
+    label, data = plan.region_tensors(Region.I_A_LABEL)[0], plan.region_tensors(Region.I_A_DATA)[0]
+    data_offset = data.offset - label.offset
+    return data_offset, data_offset + max(_pixel_bytes(form) for form in forms.values())
 
 
 def _no_ids(rows: int) -> npt.NDArray[np.int64]:

@@ -1,6 +1,7 @@
 """The tensors beside the zones that a device needs to normalise by itself."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from dtsflow.arena.form import Form
@@ -36,8 +37,7 @@ def reserve_staging(plan: MemoryPlan, forms: Mapping[str, Form]) -> None:
 
 def staged_shape(form: Form) -> Shape:
     """The pixels of a batch as the workers leave them for a device."""
-    rows, height, width, _ = form.shape
-    return Shape(rows, height, width, form.pixels.channels)
+    return replace(form.image, n=form.rows)
 
 
 class Staging:

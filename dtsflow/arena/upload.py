@@ -13,6 +13,7 @@ from dtsflow.arena.form import Form
 from dtsflow.station.turns import ZONES
 from dtsflow.station.zone import Zone
 
+BESIDE_ROW_BYTES: Final = 1 + 8  # `valid` and `sample_ids` of one row
 _POISON: Final = 0xFF
 
 

@@ -20,6 +20,7 @@ from fake_threads import Scheduler
 
 from dtsflow.arena.cuda import Block
 from dtsflow.errors import MemoryPlanError, PlanError, StationError
+from dtsflow.memory.align import aligned_bytes
 
 COPIES, CONSUMER = "copies", "consumer"
 _GARBAGE = 0xA5
@@ -97,8 +98,9 @@ class FakeCuda:
         return block
 
     def pinned(self, nbytes: int) -> npt.NDArray[np.uint8]:
-        zone = np.zeros(nbytes, np.uint8)
-        self._track(int(zone.ctypes.data), nbytes, zone)
+        zone = aligned_bytes(nbytes)
+        assert isinstance(zone.base, np.ndarray)
+        self._track(int(zone.ctypes.data), nbytes, zone.base)
         return zone
 
     def _track(self, address: int, nbytes: int, owner: npt.NDArray[np.uint8]) -> None:

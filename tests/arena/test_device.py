@@ -1,9 +1,12 @@
 """How a device is found, and what is said where there is none."""
 
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from fake_cuda import FakeCuda
 from pydantic import ValidationError
@@ -11,8 +14,9 @@ from pydantic import ValidationError
 from dtsflow.arena.device import CupyCuda, Device, open_device
 from dtsflow.arena.device_arena import DeviceArena
 from dtsflow.arena.form import Form
-from dtsflow.errors import ConfigError, MemoryPlanError, MissingPartError, StationError
+from dtsflow.errors import ConfigError, MemoryPlanError, MissingPartError, PlanError, StationError
 from dtsflow.memory.plan import MemoryPlan
+from dtsflow.po.normalize import Normalize
 from dtsflow.spec import ImageSpec
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
@@ -129,6 +133,94 @@ def test_any_other_failure_names_the_device_and_what_it_did() -> None:
         cuda.allocate(1)
     with pytest.raises(StationError, match="allocating pinned memory failed"):
         cuda.pinned(1)
+
+
+def test_the_host_holds_two_zones_and_what_lies_beside_twice() -> None:
+    label = 512  # the slot of two int32
+    beside = 2 * (1 + 8)
+    assert Device().host_bytes(plan(), FORMS) == 2 * (label + 2 * 2 * 2 * 3 * 4 + 2 * beside)
+    finished = replace(FORMS["train"], finish=Normalize(preset="cifar").finish(3))
+    assert Device().host_bytes(plan(), {"train": finished}) == 2 * (label + 24 + 2 * beside)
+
+
+def test_calls_reach_the_runtime_with_what_cuda_itself_takes() -> None:
+    calls: list[tuple[Any, ...]] = []
+
+    def log(name: str) -> Callable[..., None]:
+        return lambda *given: calls.append((name, *given))
+
+    cupy = cupy_of(1)
+    for name in (
+        "eventRecord",
+        "streamWaitEvent",
+        "eventSynchronize",
+        "memcpyAsync",
+        "memsetAsync",
+    ):
+        setattr(cupy.cuda.runtime, name, log(name))
+    cupy.cuda.runtime.memcpyDefault = 4
+    cupy.cuda.Stream = lambda **_: Owner(7)
+    cupy.cuda.Event = lambda **_: SimpleNamespace(ptr=5)
+    cupy.cuda.compiler = SimpleNamespace(CompileException=FailureError)
+    cupy.RawModule = lambda **_: SimpleNamespace(get_function=log)
+    cuda = CupyCuda(cupy, 0)
+    stream, event = cuda.stream(), cuda.event()
+    cuda.record(event, stream)
+    cuda.wait(stream, event)
+    cuda.synchronize(event)
+    cuda.copy(1, 2, 3, stream)
+    cuda.fill(1, 255, 3, stream)
+    cuda.launch("normalize_fp16", 257, (10, 20), stream)
+    assert calls == [
+        ("eventRecord", 5, 7),
+        ("streamWaitEvent", 7, 5),
+        ("eventSynchronize", 5),
+        ("memcpyAsync", 1, 2, 3, 4, 7),  # to, from, bytes, kind, stream
+        ("memsetAsync", 1, 255, 3, 7),
+        ("normalize_fp16", (2,), (256,), (10, 20)),
+    ]
+    assert [type(argument) for argument in calls[-1][3]] == [np.int64] * 2
+
+
+class Owner(Entered):
+    """A stream of cupy."""
+
+    @property
+    def ptr(self) -> int:
+        return self.number
+
+
+class Standard:
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, 9
+
+
+@pytest.mark.parametrize(
+    ("given", "handle"),
+    [(None, 3), (Owner(7), 7), (SimpleNamespace(cuda_stream=8), 8), (Standard(), 9), (2, 2)],
+)
+def test_streams_of_every_library_are_understood(given: Any, handle: int) -> None:
+    cupy = cupy_of(1)
+    cupy.cuda.get_current_stream = lambda: Owner(3)
+    assert CupyCuda(cupy, 0).consumer_stream(given).handle == handle
+
+
+@pytest.mark.parametrize("given", ["mine", 1.5, object()])
+def test_what_is_no_stream_is_refused(given: Any) -> None:
+    with pytest.raises(PlanError, match="is no CUDA stream"):
+        CupyCuda(cupy_of(1), 0).consumer_stream(given)
+
+
+def test_a_kernel_that_does_not_compile_is_said_when_the_arena_opens() -> None:
+    cupy = cupy_of(1)
+    cupy.cuda.compiler = SimpleNamespace(CompileException=FailureError)
+
+    def get_function(name: str) -> None:
+        raise FailureError(0, f"{name}: syntax")
+
+    cupy.RawModule = lambda **_: SimpleNamespace(get_function=get_function)
+    with pytest.raises(StationError, match=r"normalize.cu does not compile for device 0 \(H000\)"):
+        CupyCuda(cupy, 0).compile()
 
 
 @pytest.mark.parametrize("bad", [{"device": -1}, {"device": True}, {"normalize_on": "moon"}])

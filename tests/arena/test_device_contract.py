@@ -242,6 +242,13 @@ def test_a_tensor_comes_back_as_it_was_sent_and_its_padding_is_zero(
     assert np.array_equal(to_host(arena.view(tensor)), sent)
 
 
+def test_page_locked_memory_is_aligned_zeros(cuda: Cuda) -> None:
+    memory = DeviceArena(plan_of(FORMS), FORMS, cuda).pin(1000)
+    assert memory.nbytes == 1000
+    assert address(memory) % ALIGN == 0
+    assert not memory.any()
+
+
 def test_a_tensor_that_does_not_fit_is_refused(cuda: Cuda) -> None:
     plan = plan_of(FORMS)
     arena = DeviceArena(plan, FORMS, cuda)

@@ -127,6 +127,20 @@ def test_closing_the_arena_ends_the_thread_of_a_pass_that_nobody_ended(
     assert turns.is_closed
 
 
+def test_closing_without_waiting_ends_the_thread_later(arena: DeviceArena, cuda: FakeCuda) -> None:
+    cuda.runs.clear()
+    turns = Turns(range(4), chunks=1)
+    feed = begin(arena, turns)
+    fill(turns)
+    feed.take()
+    assert list(arena.threads) == [feed.thread]
+    arena.close(wait=False)
+    cuda.runs.set()
+    feed.thread.join()
+    with pytest.raises(ClosedError):
+        feed.take()
+
+
 def test_a_pass_that_failed_can_be_collected_with_all_that_its_frames_hold(
     arena: DeviceArena,
 ) -> None:

@@ -90,7 +90,7 @@ class Simulation:
 
     def _epoch(self, arena: DeviceArena, epoch: int, steps: range, given_back: int) -> None:
         turns = Turns(steps, CHUNKS)
-        feed = arena.feed("train", turns, timeout_s=1.0, progress=lambda: "", poison=self.poison)
+        feed = arena.feed("train", turns, timeout_s=1e6, progress=lambda: "", poison=self.poison)
         # As Workers.settle: nobody writes for the pass before any more.
         self.scheduler.block_until(lambda: self.working == 0)
         for number in range(2):
@@ -240,7 +240,7 @@ HOST_SIDE: dict[str, tuple[type, str, Any]] = {
         slot_events.SlotEvents, "take_back_all", lambda _: None,
     ),
     "what stays on the host is copied": (upload.Upload, "delivery", _pinned),
-    "closing waits for the copy stream": (DeviceArena, "close", lambda arena: arena._leave(1.0)),
+    "closing waits for the copy stream": (DeviceArena, "close", lambda arena: arena._leave(1e6)),
 }  # fmt: skip
 
 
