@@ -13,6 +13,7 @@
     ├── StationError           the hand-over between workers and consumer
     │   ├── StallError         one side waited longer than its limit; names that side
     │   └── ClosedError        the run, or this pass over an epoch, has ended
+    ├── TensorFileError        a file of tensors cannot be used; names file and tensor
     ├── RanksError             launcher, communicator and configuration disagree
     └── MissingPartError       an optional library is absent; names what to install
 
@@ -71,6 +72,10 @@ class StallError(StationError):
 
 class ClosedError(StationError):
     """Something was asked of a run, or of a pass over an epoch, that has ended."""
+
+
+class TensorFileError(DtsflowError):
+    """A file of tensors cannot be written, read or trusted."""
 
 
 class RanksError(DtsflowError):
