@@ -10,6 +10,7 @@ from dtsflow.errors import PlanError
 from dtsflow.reader.block_reader import Verify
 from dtsflow.reader.order import Order, Shuffle
 from dtsflow.reader.resident import ResidentStore, resident_bytes
+from dtsflow.reader.samples import Bytes
 from dtsflow.reader.store import Store
 from dtsflow.reader.streaming import StreamingStore, streaming_bytes
 from dtsflow.reader.subset import Subset
@@ -86,10 +87,13 @@ class Reader:
         order: Order,
         lanes: range,
         start: tuple[int, int] = (0, 0),
+        windows: Bytes | None = None,
     ) -> Store:
         """Start the IO threads; what is needed from `start`, an epoch and step, first.
 
-        With `verify: file` all files are checked before.
+        With `verify: file` all files are checked before. Windows are loaded into the
+        memory `windows`, if it is given, of `planned_bytes` at least: phases that take
+        turns share it.
 
         Raises:
             VolumeError: A file is damaged as a whole, or cannot be read.
@@ -102,7 +106,7 @@ class Reader:
         if mode == "resident":
             delivery = order.epoch(start[0]).delivery(lanes, start[1])
             return ResidentStore(volumes, delivery, *how, needed=order.counts > 0)
-        return StreamingStore(volumes, order, lanes, *how)
+        return StreamingStore(volumes, order, lanes, *how, memory=windows)
 
 
 def _why_not_streaming(volumes: VolumeSet, order: Order) -> str:
