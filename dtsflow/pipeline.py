@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dtsflow.arena.arena import ArenaConfig
+from dtsflow.arena.staging import reserve_staging
 from dtsflow.configurable import configurable
 from dtsflow.consumer.consumer import Consumer
 from dtsflow.memory.budget import Budget
+from dtsflow.memory.device_plan import device_plan
 from dtsflow.memory.input_buffer import InputBuffer
 from dtsflow.memory.limit import cpu_limit
 from dtsflow.memory.plan import MemoryPlan
@@ -84,7 +86,7 @@ class Pipeline:
             pipeline=self,
             rank=rank,
             phases=phases,
-            memory=_input_plan(phases),
+            memory=self._memory_plan(phases),
             workers=workers,
         )
 
@@ -111,7 +113,14 @@ class Pipeline:
             specs=specs,
             chunk_rows=_chunk_rows(rows, workers, volumes.layout),
             selection=selection,
+            arena_finishes=self.arena.finishes,
         )
+
+    def _memory_plan(self, phases: Mapping[str, PhasePlan]) -> MemoryPlan:
+        """The two zones, each large enough for every phase, and what is declared."""
+        forms = {name: plan.form for name, plan in phases.items()}
+        inputs = [InputBuffer(form.rows, form.image, form.pixels.dtype) for form in forms.values()]
+        return device_plan(self.memory, inputs, lambda plan: reserve_staging(plan, forms))
 
     def _workers(self, rank: Rank) -> int:
         if self.workers != "auto":
@@ -127,10 +136,3 @@ def _chunk_rows(rows: int, workers: int, layout: Layout) -> int:
         return -(-rows // -(-workers // 2))
     # JPEGs differ: two chunks a worker and batch, so that none waits long for another.
     return max(1, min(CHUNK_ROWS, rows // (2 * workers)))
-
-
-def _input_plan(phases: Mapping[str, PhasePlan]) -> MemoryPlan:
-    """The two zones, each large enough for every phase."""
-    forms = [plan.form for plan in phases.values()]
-    buffers = [InputBuffer(form.rows, form.image, form.pixels.dtype) for form in forms]
-    return MemoryPlan().input_buffers(inputs=buffers).finalize()

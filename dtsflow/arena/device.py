@@ -47,6 +47,11 @@ class Device:
     device: Annotated[int, Field(ge=0, strict=True)] | Literal["auto"] = "auto"
     normalize_on: Literal["host", "device"] = "host"
 
+    @property
+    def finishes(self) -> bool:
+        """Whether a kernel normalises."""
+        return self.normalize_on == "device"
+
     def host_bytes(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> int:
         """Bytes of host memory that `open` takes: the zones, and what lies beside."""
         rows = max(form.rows for form in forms.values())

@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dtsflow.arena import transfer
 from dtsflow.arena.cuda import Cuda
 from dtsflow.arena.device_feed import DeviceFeed, Terms
 from dtsflow.arena.device_memory import DeviceMemory
@@ -17,12 +16,15 @@ from dtsflow.arena.finishing import Finishing
 from dtsflow.arena.form import Form
 from dtsflow.arena.pinned_zones import pinned_zones
 from dtsflow.arena.slot_events import SlotEvents
+from dtsflow.arena.transfer import as_stored, room_for
 from dtsflow.arena.upload import Beside, Upload
 from dtsflow.errors import ClosedError, StallError, StationError
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.station.turns import Turns
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtensor import DTensor
+from dtsflow.tensor.layout import change_layout
+from dtsflow.tensor.tensor import Tensor
 
 log = logging.getLogger(__name__)
 
@@ -126,10 +128,8 @@ class DeviceArena:
         """
         return self._memory.view(dtensor)
 
-    def transfer_to_rank(
-        self, dtensor: DTensor, tensor: transfer.Array, *, stream: Any = None
-    ) -> None:
-        """Fill a tensor of the plan from a compact host one; it is there on return.
+    def transfer_to_rank(self, dtensor: DTensor, tensor: Tensor, *, stream: Any = None) -> None:
+        """Fill a tensor of the plan from a host one; it is there on return.
 
         It waits for the work that `stream`, by default the current one, has been given.
 
@@ -137,22 +137,20 @@ class DeviceArena:
             MemoryPlanError: Shape or dtype differ, or the plan has no such tensor.
             StationError: The device failed.
         """
-        source = transfer.padded(tensor, dtensor)
+        source = as_stored(tensor, dtensor)
         self._copy(self.ptr_at(dtensor), source.ctypes.data, source.nbytes, stream)
 
-    def fetch_from_rank(
-        self, dtensor: DTensor, tensor: transfer.Array, *, stream: Any = None
-    ) -> None:
-        """Fill a compact host tensor from one of the plan, after the work of `stream`.
+    def fetch_from_rank(self, dtensor: DTensor, tensor: Tensor, *, stream: Any = None) -> None:
+        """Fill a host tensor from one of the plan, after the work of `stream`.
 
         Raises:
             MemoryPlanError: Shape or dtype differ, or the plan has no such tensor.
             StationError: The device failed.
         """
-        target = transfer.room_for(tensor, dtensor)
+        target = room_for(tensor, dtensor)
         self._copy(target.ctypes.data, self.ptr_at(dtensor), target.nbytes, stream)
-        if target is not tensor:
-            tensor[...] = target[..., : dtensor.shape.c]
+        if target is not tensor.array:
+            change_layout(target, tensor.array, dtensor.shape.c)
 
     def _copy(self, target: int, source: int, nbytes: int, given: Any) -> None:
         cuda = self._memory.cuda

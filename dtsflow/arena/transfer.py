@@ -2,53 +2,44 @@
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from dtsflow.errors import MemoryPlanError
+from dtsflow.memory.align import aligned_bytes
 from dtsflow.tensor.dtensor import DTensor
+from dtsflow.tensor.layout import change_layout
+from dtsflow.tensor.tensor import Tensor
 
 Array = npt.NDArray[Any]
 
 
-def padded(tensor: Array, dtensor: DTensor) -> Array:
-    """The elements of a compact host tensor as its slot holds them; padding is zero.
+def as_stored(tensor: Tensor, dtensor: DTensor) -> Array:
+    """The elements of a host tensor as its slot holds them; padding is zero.
 
-    It is `tensor` itself where nothing has to be changed.
-
-    Raises:
-        MemoryPlanError: Shape or dtype are not those of `dtensor`.
-    """
-    check(tensor, dtensor)
-    if dtensor.is_compact:
-        return np.ascontiguousarray(tensor)
-    n, h, w, c = dtensor.shape
-    wide = np.zeros((n, h, w, dtensor.padded_c), dtensor.dtype.numpy)
-    wide[..., :c] = tensor
-    return wide
-
-
-def room_for(tensor: Array, dtensor: DTensor) -> Array:
-    """Host memory that takes a slot as it is: `tensor` itself where nothing is padded.
+    It is the tensor's own memory where nothing has to be changed.
 
     Raises:
-        MemoryPlanError: Shape or dtype are not those of `dtensor`.
+        MemoryPlanError: Shape or type are not those of `dtensor`.
     """
-    check(tensor, dtensor)
-    if dtensor.is_compact and tensor.flags.c_contiguous:
-        return tensor
-    n, h, w, _ = dtensor.shape
-    return np.empty((n, h, w, dtensor.padded_c), dtensor.dtype.numpy)
+    stored = room_for(tensor, dtensor)
+    if stored is not tensor.array:
+        change_layout(tensor.array, stored, dtensor.shape.c)
+    return stored
 
 
-def check(tensor: Array, dtensor: DTensor) -> None:
-    """See that a host tensor is what `dtensor` describes.
+def room_for(tensor: Tensor, dtensor: DTensor) -> Array:
+    """Host memory laid out as a slot: the tensor's own where nothing is padded.
 
     Raises:
-        MemoryPlanError: It is not; the message has both.
+        MemoryPlanError: Shape or type are not those of `dtensor`.
     """
-    if tensor.shape != tuple(dtensor.shape) or tensor.dtype != dtensor.dtype.numpy:
+    if tensor.shape != dtensor.shape or tensor.dtype is not dtensor.dtype:
         raise MemoryPlanError(
-            f"a host tensor of {tensor.dtype} {tensor.shape} was given for {dtensor}. Nothing is "
-            f"converted on the way: give {dtensor.dtype.numpy} {tuple(dtensor.shape)}."
+            f"a host tensor {tensor.dtype.value}{tensor.shape} was given for {dtensor}. Nothing "
+            f"is converted on the way: give {dtensor.dtype.value}{dtensor.shape}."
         )
+    if dtensor.is_compact:
+        return tensor.array
+    n, h, w, _ = dtensor.shape
+    nbytes = n * h * w * dtensor.padded_c * dtensor.dtype.itemsize
+    return aligned_bytes(nbytes).view(dtensor.dtype.numpy).reshape(n, h, w, dtensor.padded_c)

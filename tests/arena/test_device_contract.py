@@ -31,6 +31,7 @@ from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtensor import DTensor
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
+from dtsflow.tensor.tensor import Tensor
 
 TRAIN = Form(6, ImageSpec(5, 7, 3, DType.FP16), 4)
 VAL = Form(4, ImageSpec(3, 4, 3, DType.FP16), 3)
@@ -211,6 +212,7 @@ def test_normalised_by_the_device_a_batch_is_the_host_s_bit_for_bit(
     arena.close()
 
 
+@pytest.mark.parametrize("is_pinned", [False, True])
 @pytest.mark.parametrize(
     ("region", "shape", "dtype"),
     [
@@ -222,24 +224,26 @@ def test_normalised_by_the_device_a_batch_is_the_host_s_bit_for_bit(
     ],
 )
 def test_a_tensor_comes_back_as_it_was_sent_and_its_padding_is_zero(
-    cuda: Cuda, region: Region, shape: Shape, dtype: DType
+    cuda: Cuda, region: Region, shape: Shape, dtype: DType, *, is_pinned: bool
 ) -> None:
     twin = [] if region is not Region.W_FC_BIAS else [(Region.G_FC_BIAS, shape, dtype)]
     plan = plan_of(FORMS, (region, shape, dtype), *twin)
     tensor = plan.region_tensors(region)[-1]
     arena = DeviceArena(plan, FORMS, cuda)
-    sent = np.arange(1, shape.numel + 1).astype(dtype.numpy).reshape(tuple(shape))
-    stored = np.full((*sent.shape[:3], tensor.padded_c), 1, dtype.numpy)
-    whole = replace(tensor, shape=Shape(*stored.shape))
-    arena.transfer_to_rank(whole, stored)
+    stored = Shape(shape.n, shape.h, shape.w, tensor.padded_c)
+    whole = replace(tensor, shape=stored)
+    sent = Tensor.copy_of(np.arange(1, shape.numel + 1).astype(dtype.numpy).reshape(tuple(shape)))
+    held = Tensor.zeros(stored, dtype, pin=arena.pin if is_pinned else None)
+    held.array[:] = 1
+    arena.transfer_to_rank(whole, held)
     arena.transfer_to_rank(tensor, sent)
-    arena.fetch_from_rank(whole, stored)
-    assert np.array_equal(stored[..., : shape.c], sent)
-    assert not stored[..., shape.c :].any()
-    got = np.zeros((*sent.shape[:3], 2 * shape.c), dtype.numpy)[..., ::2]  # not contiguous
+    arena.fetch_from_rank(whole, held)
+    assert np.array_equal(held.array[..., : shape.c], sent.array)
+    assert not held.array[..., shape.c :].any()
+    got = Tensor.zeros(shape, dtype)
     arena.fetch_from_rank(tensor, got)
-    assert np.array_equal(got, sent)
-    assert np.array_equal(to_host(arena.view(tensor)), sent)
+    assert np.array_equal(got.array, sent.array)
+    assert np.array_equal(to_host(arena.view(tensor)), sent.array)
 
 
 def test_page_locked_memory_is_aligned_zeros(cuda: Cuda) -> None:
@@ -253,10 +257,10 @@ def test_a_tensor_that_does_not_fit_is_refused(cuda: Cuda) -> None:
     plan = plan_of(FORMS)
     arena = DeviceArena(plan, FORMS, cuda)
     label = plan.tensors[0]
-    with pytest.raises(MemoryPlanError, match=r"float32 \(6, 1, 1, 1\) was given for tensor 0"):
-        arena.transfer_to_rank(label, np.zeros((6, 1, 1, 1), np.float32))
-    with pytest.raises(MemoryPlanError, match=r"int32 \(5, 1, 1, 1\) was given for tensor 0"):
-        arena.fetch_from_rank(label, np.zeros((5, 1, 1, 1), np.int32))
+    with pytest.raises(MemoryPlanError, match=r"FP32\[6,1,1,1\] was given for tensor 0"):
+        arena.transfer_to_rank(label, Tensor.zeros(label.shape, DType.FP32))
+    with pytest.raises(MemoryPlanError, match=r"INT32\[5,1,1,1\] was given for tensor 0"):
+        arena.fetch_from_rank(label, Tensor.zeros(Shape(5, 1, 1, 1), DType.INT32))
     with pytest.raises(MemoryPlanError, match="tensor 99 was asked for"):
         arena.ptr_at(replace(label, id=99))
     with pytest.raises(MemoryPlanError, match="needs 40000 bytes"):

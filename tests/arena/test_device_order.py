@@ -29,6 +29,7 @@ from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtensor import DTensor
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
+from dtsflow.tensor.tensor import Tensor
 
 ROWS, CHUNKS, STEPS = 4, 2, 5
 NORMALIZE = Normalize(preset="cifar", dtype=DType.FP16)
@@ -80,13 +81,12 @@ class Simulation:
         arena.close()
 
     def _transfer(self, arena: DeviceArena, tensor: DTensor) -> None:
-        sent = self.cuda.pinned(256).view(np.int32).reshape(tuple(tensor.shape))
-        sent[:] = 7
+        sent, got = (Tensor.zeros(tensor.shape, tensor.dtype, pin=arena.pin) for _ in range(2))
+        sent.array[:] = 7
         arena.transfer_to_rank(tensor, sent)
-        sent[:] = 8
-        got = self.cuda.pinned(256).view(np.int32).reshape(sent.shape)
+        sent.array[:] = 8
         arena.fetch_from_rank(tensor, got)
-        self._expect("a tensor", got, np.full_like(got, 7))
+        self._expect("a tensor", got.array, np.full_like(got.array, 7))
 
     def _epoch(self, arena: DeviceArena, epoch: int, steps: range, given_back: int) -> None:
         turns = Turns(steps, CHUNKS)
