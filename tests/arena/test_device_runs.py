@@ -75,10 +75,10 @@ def rows_of(config: dict[str, Any], **arena: Any) -> Rows:
         for epoch in range(2):
             for phase in config["phases"]:
                 for batch in run.epoch(epoch, phase):
-                    arrays: tuple[Any, ...] = (batch.images, batch.padded, batch.labels)
-                    copies = [a.get() if hasattr(a, "get") else np.array(a) for a in arrays]
+                    here, valid = batch.on_host(), batch.compact().on_host()
+                    arrays = (here.images, here.padded, here.labels, valid.images, valid.labels)
                     beside = (batch.valid.tobytes(), batch.sample_ids.tobytes())
-                    found.append((phase, batch.step, *(a.tobytes() for a in copies), *beside))
+                    found.append((phase, batch.step, *(a.tobytes() for a in arrays), *beside))
     return found
 
 
