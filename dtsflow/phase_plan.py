@@ -1,11 +1,13 @@
 """The plan of one phase: what its batches are, where their samples come from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from dtsflow.arena.form import Form
+from dtsflow.native.steps import Finish
 from dtsflow.phase import Phase
+from dtsflow.po.chain import Chain
 from dtsflow.reader.order import Order, Shuffle
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.reader import Mode
@@ -34,6 +36,7 @@ class PhasePlan:
         specs: The image as decoded, then as each preprocess operation leaves it.
         chunk_rows: Rows that one worker fills at a time.
         selection: The samples of `reader.subset`; None: all.
+        arena_finishes: Whether Normalize is done where the batches live.
     """
 
     name: str
@@ -45,10 +48,14 @@ class PhasePlan:
     specs: tuple[ImageSpec, ...]
     chunk_rows: int
     selection: Selection | None = None
+    arena_finishes: bool = False
 
     def engine(self) -> Engine:
         """What one worker fills rows with."""
-        return self.phase.engine(self.volumes, self.station)
+        phase = self.phase
+        if self._finish is not None:
+            phase = replace(phase, po=Chain(phase.po.operations[:-1]))
+        return phase.engine(self.volumes, self.station)
 
     def planned_bytes(self, mode: Mode) -> int:
         """Bytes that the samples in memory and their index occupy during a run."""
@@ -73,7 +80,15 @@ class PhasePlan:
     @property
     def form(self) -> Form:
         """What a batch takes in the memory that all phases share."""
-        return Form(self.rows, self.specs[-1], self.stored_channels)
+        return Form(self.rows, self.specs[-1], self.stored_channels, self._finish)
+
+    @cached_property
+    def _finish(self) -> Finish | None:
+        """The last step, if it is left to the arena."""
+        normalize, pixels = self.phase.po.normalize, self.specs[-1]
+        if not self.arena_finishes or normalize is None or pixels.dtype is DType.UINT8:
+            return None
+        return normalize.finish(pixels.channels)
 
     @property
     def stored_channels(self) -> int:

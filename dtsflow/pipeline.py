@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dtsflow.arena.arena import ArenaConfig
+from dtsflow.arena.staging import reserve_staging
 from dtsflow.configurable import configurable
 from dtsflow.consumer.consumer import Consumer
 from dtsflow.memory.budget import Budget
@@ -113,13 +114,14 @@ class Pipeline:
             specs=specs,
             chunk_rows=_chunk_rows(rows, workers, volumes.layout),
             selection=selection,
+            arena_finishes=self.arena.finishes,
         )
 
     def _memory_plan(self, phases: Mapping[str, PhasePlan]) -> MemoryPlan:
         """The two zones, each large enough for every phase, and what is declared."""
-        forms = [plan.form for plan in phases.values()]
-        inputs = [InputBuffer(form.rows, form.image, form.pixels.dtype) for form in forms]
-        return device_plan(self.memory, inputs)
+        forms = {name: plan.form for name, plan in phases.items()}
+        inputs = [InputBuffer(form.rows, form.image, form.pixels.dtype) for form in forms.values()]
+        return device_plan(self.memory, inputs, lambda plan: reserve_staging(plan, forms))
 
     def _workers(self, rank: Rank) -> int:
         if self.workers != "auto":

@@ -141,11 +141,8 @@ class Plan:
     @property
     def _shared_entries(self) -> dict[str, int]:
         phases = self.phases.values()
-        zones = 2 * self.memory.zone_bytes
-        declared = self.memory.total_bytes - zones
         return {
-            "zones": zones,
-            **({"declared tensors": declared} if declared else {}),
+            **self._arena_entries,
             "rows beside the zones": 2 * max(plan.rows for plan in phases) * BESIDE_ROW_BYTES,
             "order of an epoch": max(plan.order.planned_bytes for plan in phases),
         }
@@ -154,6 +151,17 @@ class Plan:
     def total_bytes(self) -> int:
         """All bytes of `memory_entries`."""
         return sum(self.memory_entries.values())
+
+    @property
+    def _arena_entries(self) -> dict[str, int]:
+        """What the arena holds on the host: all of the plan, or zones to copy from."""
+        forms = {name: plan.form for name, plan in self.phases.items()}
+        on_host = self.pipeline.arena.host_bytes(self.memory, forms)
+        if on_host != self.memory.total_bytes:
+            return {"pinned zones": on_host}
+        zones = 2 * self.memory.zone_bytes
+        declared = on_host - zones
+        return {"zones": zones, **({"declared tensors": declared} if declared else {})}
 
     def fingerprint(self) -> dict[str, str]:
         """What a run that goes on must have as it was, each as a short digest.

@@ -48,7 +48,8 @@ class Resources:
         self._arena: Arena | None = None
         try:
             forms = {name: phase.form for name, phase in plan.phases.items()}
-            self._arena = plan.pipeline.arena.open(plan.memory, forms)
+            local_rank = plan.rank.local_index
+            self._arena = plan.pipeline.arena.open(plan.memory, forms, local_rank=local_rank)
             self._open_phases(plan, start)
         except BaseException:
             self._close_parts(wait=True)
@@ -152,6 +153,7 @@ class Resources:
         # Collected inside one of its threads, which may hold a lock others want, it
         # must not wait for them; they end by themselves.
         threads = [thread for own in self.phases.values() for thread in own.store.threads]
+        threads += [] if self._arena is None else self._arena.threads
         wait = threading.current_thread() not in {*threads, *self.workers.threads}
         self._close_parts(wait=wait)
         if self.folder is not None:
@@ -162,7 +164,7 @@ class Resources:
             own.store.close(wait=wait)
         self.workers.close(wait=wait)
         if self._arena is not None:
-            self._arena.close()
+            self._arena.close(wait=wait)
             self._arena = None  # what is still handed out keeps the memory, nothing else
 
 

@@ -225,7 +225,7 @@ def test_public_files_give_what_the_volume_packed_from_them_does(tmp_path: Path)
     (tmp_path / "cifar").mkdir()
     (tmp_path / "cifar" / "test_batch.bin").write_bytes(records.tobytes())
     volume = pack(tmp_path / "cifar", tmp_path / "packed", Packing(split="test")).path
-    more = {"experiment": "cifar10", "po": {}}
+    more = {"po": "cifar_train"}
     wanted = digests(volume, **more)
     words = ("volume=raw", "volume.split=test")
     for workers in (1, 8):

@@ -51,6 +51,7 @@ class Digesting:
 
     def take(self, batch: Batch) -> None:
         """Digest the valid rows of `batch`."""
+        batch = batch.on_host()
         part = self._parts.setdefault((batch.phase, batch.epoch), _Part())
         rows = np.flatnonzero(batch.valid)
         pairs = np.empty(len(rows), _PAIR)

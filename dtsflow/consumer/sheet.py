@@ -62,6 +62,7 @@ class Drawing:
         """Draw `batch` if it is the first."""
         if not self._drawn:
             self._drawn = True
+            batch = batch.on_host()
             rows = np.flatnonzero(batch.valid)[: self._sheet.images]
             setting = self._setting.phases[batch.phase]
             pictures = [picture(batch.images[row], setting.normalize) for row in rows]
