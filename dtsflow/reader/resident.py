@@ -107,6 +107,7 @@ class ResidentStore:
             labels=shared.labels[rows.ids],
             ids=rows.ids,
             refused=shared.refused_of(rows.blocks),
+            stands_for=rows.draw_ids(shared.volumes.num_samples),
         )
 
     def progress(self) -> str:

@@ -150,7 +150,7 @@ def test_several_workers_take_chunks_at_once(tmp_path: Path) -> None:
 )
 def test_no_window_is_larger_than_its_slot(counts: list[int], lanes: int, window: int) -> None:
     order = Order(np.array(counts, np.int64), lanes * 2, lanes, seed=1, window=window)
-    largest = slot_blocks(order)
+    (largest,) = slot_blocks(order)
     for epoch in range(3):
         for lane in range(lanes):
             for leg in order.epoch(epoch).legs(range(order.steps), lane):
