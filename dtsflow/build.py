@@ -23,6 +23,7 @@ def build(values: Mapping[str, Any]) -> Pipeline:
     Raises:
         ConfigError: A key, value, type or `_target_` is refused; names its config path.
     """
+    values = _without_unset_volume(values)
     paths: dict[str, str] = {}
     check_node(values, "", paths)
     try:
@@ -32,6 +33,14 @@ def build(values: Mapping[str, Any]) -> Pipeline:
     if not isinstance(made, Pipeline):
         raise ConfigError("The configuration's own _target_ must be dtsflow.pipeline.Pipeline.")
     return made
+
+
+def _without_unset_volume(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With a mix, a volume whose path was never given is none."""
+    reader, volume = values.get("reader"), values.get("volume")
+    if isinstance(reader, Mapping) and isinstance(volume, Mapping) and reader.get("mix"):
+        return {**values, "volume": None} if volume.get("path") == MISSING else values
+    return values
 
 
 def check_node(node: Any, path: str, paths: dict[str, str]) -> None:

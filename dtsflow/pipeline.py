@@ -33,6 +33,7 @@ from dtsflow.station.fused import NativeEngine
 from dtsflow.station.reference import ReferenceEngine
 from dtsflow.station.station import Station
 from dtsflow.tensor.shape import Shape
+from dtsflow.volume.data_source import Source
 from dtsflow.volume.volume_set import Layout, VolumeSet
 
 # Rows of JPEGs a worker fills at a time, at most: a NumPy call costs as much for one
@@ -42,17 +43,6 @@ CHUNK_ROWS = 64
 Auto = Literal["auto"]
 AUTO, NEVER = "auto", "never"  # what `resume` is, if no path
 Positive = Annotated[int, Field(ge=1, strict=True)]  # strict: true is not 1
-
-
-@runtime_checkable
-class Source(Protocol):
-    """Where the data set comes from."""
-
-    def prepare(self) -> None:
-        """Make what has to exist on disk before planning; usually nothing."""
-
-    def scan(self) -> VolumeSet:
-        """Read headers and block counts; nothing stays open."""
 
 
 @runtime_checkable
@@ -95,7 +85,7 @@ class Pipeline:
             folder or its state.json.
     """
 
-    volume: Source
+    volume: Source | None
     reader: Reader
     decode: Decode
     po: Chain
@@ -114,6 +104,15 @@ class Pipeline:
     max_steps: Positive | None = None
     resume: Annotated[str, Field(min_length=1)] = NEVER
 
+    @property
+    def source(self) -> Source:
+        """Where the data set comes from: the volume, or the mix of the reader.
+
+        Raises:
+            ConfigError: There is none, or both.
+        """
+        return self.reader.source(self.volume)
+
     def plan(self, rank: Rank) -> Plan:
         """Work out every spec, span and order of the run for one rank.
 
@@ -124,15 +123,15 @@ class Pipeline:
             PlanError: The parts do not fit together.
             VolumeError: The data set is not what it should be.
         """
-        volumes = self.volume.scan()
+        volumes = self.source.scan()
         specs = tuple(self.po.specs(volumes.image))
         check_field("seed", self.seed)
         check_field("epoch", self.epochs - 1)
         check_field("position", len(self.po.operations))
-        check_field("id", volumes.num_samples)
         check_field("block", volumes.num_blocks)  # more than the windows of any lane
         selection = select(volumes, self.reader.subset)
         order = self._order(volumes, selection)
+        check_field("id", volumes.num_samples * order.rounds)
         lanes = order.lanes_of(rank.index, rank.size)
         rows = len(lanes) * order.lane_rows
         workers = self._workers(rank)
@@ -183,6 +182,8 @@ class Pipeline:
         shuffle = self.reader.shuffle
         if volumes.layout == "pixels" and shuffle is Shuffle.BLOCKS:
             shuffle = Shuffle.FULL  # a pixel set has no blocks to permute
+        mixing = self.reader.mixing(volumes)
+        sources = 1 if mixing is None else len(mixing.blocks)
         return Order(
             counts=volumes.counts if selection is None else selection.counts,
             batch_size=self.batch_size,
@@ -190,7 +191,8 @@ class Pipeline:
             seed=self.seed,
             shuffle=shuffle,
             tail=self.tail,
-            window=window_blocks(self.reader.window_bytes, lanes),
+            window=window_blocks(self.reader.window_bytes, lanes, sources),
+            mixing=mixing,
         )
 
     def _workers(self, rank: Rank) -> int:

@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dtsflow.about import __version__
 from dtsflow.memory.plan import MemoryPlan
@@ -138,7 +138,8 @@ class Plan:
     @property
     def read_amplification(self) -> float:
         """Blocks that streaming reads per block: boundary blocks are read twice."""
-        return 1 + (self.order.lanes - 1) / max(1, int((self.order.counts > 0).sum()))
+        edges = len(self.order.sources) * (self.order.lanes - 1)
+        return 1 + edges / max(1, int((self.order.counts > 0).sum()))
 
     @property
     def edges(self) -> list[tuple[str, RecordSpec]]:
@@ -188,6 +189,7 @@ class Plan:
             "po": self._operations,
             "algorithm": ALGORITHM,
             **self._subset,
+            **self._mix,
         }
         return {
             name: hashlib.sha256(json.dumps(item).encode()).hexdigest()[:DIGITS]
@@ -201,6 +203,13 @@ class Plan:
     @property
     def _subset(self) -> dict[str, str]:
         return {} if self.selection is None else {"subset": self.selection.digest()}
+
+    @property
+    def _mix(self) -> dict[str, Any]:
+        mixing = self.order.mixing
+        if mixing is None:
+            return {}
+        return {"mix": [list(mixing.blocks), list(mixing.weights), self.order.samples]}
 
     def digest(self) -> str:
         """SHA-256 over what must agree for two ranks to deliver parts of one run."""
@@ -219,5 +228,6 @@ class Plan:
             "operations": self._operations,
             "memory": self.memory.digest(),
             **self._subset,
+            **self._mix,
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

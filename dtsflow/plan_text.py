@@ -31,6 +31,7 @@ def _data(plan: Plan) -> list[str]:
     mode, reason = plan.reading
     lines = [
         f"{volumes.num_samples:,} samples, {volumes.num_classes:,} classes, {what}",
+        *_mix(plan),
         *_subset(plan),
         *shown,
     ]
@@ -39,6 +40,24 @@ def _data(plan: Plan) -> list[str]:
     if plan.pipeline.reader.verify is not Verify.NONE and not volumes.has_checksums:
         lines.append("no index, so its blocks have no checksums: only their structure is checked")
     return lines
+
+
+def _mix(plan: Plan) -> list[str]:
+    order = plan.order
+    if order.mixing is None:
+        return []
+    whole = plan.volumes.counts
+    lines = [
+        f"mix: {name}, {int(whole[own.start : own.stop].sum()):,} samples"
+        for name, own in zip(order.mixing.names, order.sources, strict=True)
+    ]
+    if not order.mixing.weights:
+        return lines
+    shares = zip(lines, order.mixing.weights, strict=True)
+    return [
+        *(f"{line}, {weight} of 1,000 places" for line, weight in shares),
+        f"an epoch has {order.samples:,} samples",
+    ]
 
 
 def _subset(plan: Plan) -> list[str]:
@@ -68,7 +87,7 @@ def _order(plan: Plan) -> list[str]:
 def _graph(plan: Plan) -> list[str]:
     pipeline = plan.pipeline
     how = {
-        "volume": type(pipeline.volume).__name__,
+        "volume": type(pipeline.source).__name__,
         "reader": _reader(plan),
         "decode": _decode(plan),
         "station": f"{plan.workers} workers, chunks of {plan.chunk_rows} rows, 2 zones",

@@ -107,7 +107,7 @@ def data(tmp_path: Path) -> Path:
 
 def plans(*overrides: str) -> None:
     pipeline = build(compose(overrides).values)
-    pipeline.volume.prepare()
+    pipeline.source.prepare()
     assert pipeline.plan(pipeline.ranks.start()).order.steps >= 1
 
 

@@ -25,13 +25,15 @@ class Mixing:
     """How several sources are made one.
 
     Attributes:
-        blocks: The number of blocks of each source, in config order.
+        names: What each source is called, in config order.
+        blocks: The number of blocks of each.
         weights: The share of each source in thousandths, 1,000 in all; empty: each
             sample of every source comes once.
         samples: Samples of an epoch, with weights only; None: as many as are chosen of
             all sources.
     """
 
+    names: tuple[str, ...]
     blocks: tuple[int, ...]
     weights: tuple[int, ...] = ()
     samples: int | None = None
@@ -45,9 +47,10 @@ class Mixing:
         if not self.weights:
             return InProportion(sizes)
         if 0 in sizes:
+            name = self.names[sizes.index(0)]
             raise PlanError(
-                f"reader.mix: source number {sizes.index(0)} has no sample in reader.subset, and "
-                "a weight. Leave the source out, or choose other samples."
+                f"reader.mix.{name} has a weight, and reader.subset has none of its samples. "
+                "Leave it out of the mix, or choose other samples."
             )
         return ByWeight(sizes, self.weights, sum(sizes) if self.samples is None else self.samples)
 

@@ -1,19 +1,22 @@
 """How blocks come from the disk into memory, and in which order samples leave."""
 
 import logging
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
-from dtsflow.errors import PlanError
+from dtsflow.errors import ConfigError, PlanError
 from dtsflow.reader.block_reader import Verify
+from dtsflow.reader.merging import Mixing
+from dtsflow.reader.mix import Mix, MixedSource
 from dtsflow.reader.order import Order, Shuffle
 from dtsflow.reader.resident import ResidentStore, resident_bytes
 from dtsflow.reader.store import Store
 from dtsflow.reader.streaming import StreamingStore, streaming_bytes
 from dtsflow.reader.subset import Subset
 from dtsflow.reader.whole_files import check_whole_files
+from dtsflow.volume.data_source import Source
 from dtsflow.volume.volume_set import VolumeSet
 
 log = logging.getLogger(__name__)
@@ -39,7 +42,11 @@ class Reader:
             also each whole file before, `none` only what the structure tells.
         io_threads: Threads that read, each with its own descriptor.
         io_retries: How often a read is tried again that a network share failed.
-        subset: The part of the data set to read; None: all of it.
+        subset: The part of the data set to read; None: all of it. Of a mix, a part of
+            all sources together.
+        mix: The data sets to read as one, by name; None: there is one, the volume.
+        mix_samples: Samples of an epoch of a mix with weights; None: as many as all
+            sources have.
     """
 
     mode: Literal["auto", "resident", "streaming"] = "auto"
@@ -49,6 +56,35 @@ class Reader:
     io_threads: Annotated[int, Field(ge=1, le=64)] = 4
     io_retries: Annotated[int, Field(ge=0, le=100)] = 3
     subset: Subset | None = None
+    mix: Annotated[dict[str, MixedSource], Field(min_length=1)] | None = None
+    mix_samples: Annotated[int, Field(ge=1, strict=True)] | None = None
+
+    @model_validator(mode="after")
+    def _check_mix(self) -> Self:
+        if problem := Mix(self.mix or {}, self.mix_samples).problem():
+            raise ValueError(problem)
+        return self
+
+    def source(self, volume: Source | None) -> Source:
+        """What is read: the mix, or without one `volume`.
+
+        Raises:
+            ConfigError: Both are configured, or neither is.
+        """
+        if self.mix is None:
+            if volume is None:
+                raise ConfigError("volume: there is no data set: give volume.path, or reader.mix.")
+            return volume
+        if volume is not None:
+            raise ConfigError(
+                f"reader.mix names the data sets {', '.join(self.mix)}, and volume another one, "
+                "which would not be read. Put it into the mix, or leave volume.path unset."
+            )
+        return Mix(self.mix, self.mix_samples)
+
+    def mixing(self, volumes: VolumeSet) -> Mixing | None:
+        """How the sources of the mix take turns; None: there is no mix."""
+        return None if self.mix is None else Mix(self.mix, self.mix_samples).mixing(volumes)
 
     def choose(self, volumes: VolumeSet, order: Order, lanes: range, room: int) -> tuple[Mode, str]:
         """The mode, and why; `room` is the memory that is allowed beside all else.
