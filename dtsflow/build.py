@@ -38,7 +38,11 @@ def build(values: Mapping[str, Any]) -> Pipeline:
 def _without_unset_volume(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """With a mix, a volume whose path was never given is none."""
     reader, volume = values.get("reader"), values.get("volume")
-    if isinstance(reader, Mapping) and isinstance(volume, Mapping) and reader.get("mix"):
+    if (
+        isinstance(reader, Mapping)
+        and isinstance(volume, Mapping)
+        and reader.get("mix") is not None
+    ):
         return {**values, "volume": None} if volume.get("path") == MISSING else values
     return values
 

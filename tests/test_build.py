@@ -116,6 +116,8 @@ def test_a_class_of_another_stage_is_refused() -> None:
         "~reader.window_bytes",
         "~reader.io_threads",
         "~reader.subset",
+        "~reader.mix",
+        "~reader.mix_samples",
     )
 
 
