@@ -116,7 +116,9 @@ def test_a_class_of_another_stage_is_refused() -> None:
         "~reader.window_bytes",
         "~reader.io_threads",
         "~reader.subset",
+        "reader.mix=0",  # what is null cannot be deleted
         "~reader.mix",
+        "reader.mix_samples=0",
         "~reader.mix_samples",
     )
 

@@ -140,7 +140,7 @@ def test_a_sample_of_the_first_source_has_the_pixels_it_has_alone(folder: Path) 
 @pytest.mark.parametrize("mode", ["resident", "streaming"])
 def test_with_weights_a_sample_that_comes_again_is_drawn_for_anew(folder: Path, mode: str) -> None:
     values = config(mix_of(folder, WEIGHTS))
-    found = rows(values, "+reader.mix_samples=1000", f"reader.mode={mode}", "batch_size=40")
+    found = rows(values, "reader.mix_samples=1000", f"reader.mode={mode}", "batch_size=40")
     assert len(found) == 1000
     times = Counter("cats" if i < 20 else "dogs" if i < 34 else "owls" for i, _ in found)
     assert times == {"cats": 200, "dogs": 300, "owls": 500}
@@ -171,9 +171,9 @@ def test_another_mix_is_refused_by_its_name_and_the_same_one_is_not(folder: Path
     with pytest.raises(ConfigError, match="state of a run with another mix: "):
         dtsflow.open(config(other, resume="saved.json"))
     with pytest.raises(ConfigError, match="state of a run with another mix: "):
-        dtsflow.open(config(mix_of(folder, WEIGHTS), resume="saved.json"), "+reader.mix_samples=40")
+        dtsflow.open(config(mix_of(folder, WEIGHTS), resume="saved.json"), "reader.mix_samples=40")
     renamed = dict(zip("xyz", mix_of(folder, WEIGHTS).values(), strict=True))
-    dtsflow.open(config(renamed, resume="saved.json"), "+reader.mix_samples=39").close()
+    dtsflow.open(config(renamed, resume="saved.json"), "reader.mix_samples=39").close()
 
 
 def test_ranks_share_a_mix_between_them(folder: Path) -> None:
@@ -226,7 +226,7 @@ def test_pixel_sets_of_one_image_size_are_mixed(workdir: Path, weights: dict[str
         po={"operations": [{"_target_": "dtsflow.po.Normalize", "preset": "none"}]},
     )
     values["po"]["operations"][0]["dtype"] = "UINT8"
-    with dtsflow.open(values, "+reader.mix_samples=60" if weights else "seed=0") as run:
+    with dtsflow.open(values, "reader.mix_samples=60" if weights else "seed=0") as run:
         assert run.plan.reading[0] == "resident"
         assert run.plan.order.shuffle.value == "full"
         found = rows_of(run)
@@ -266,7 +266,7 @@ def test_a_bad_sample_that_comes_again_is_bad_again_whatever_the_reader(
     values = config(mix_of(folder, WEIGHTS), decode={"on_error": on_error})
     found = []
     for mode in ("resident", "streaming"):
-        with dtsflow.open(values, f"reader.mode={mode}", "+reader.mix_samples=50") as run:
+        with dtsflow.open(values, f"reader.mode={mode}", "reader.mix_samples=50") as run:
             found.append(rows_of(run))
             bad = [(row.sample_id, row.substitute) for row in run.bad_samples]
         assert bad == [(37, 38 if on_error == "replace" else None)] * 5
@@ -298,7 +298,7 @@ def test_a_damaged_block_of_a_source_does_not_touch_the_others(
 
 
 def test_the_plan_says_what_is_mixed_and_how(folder: Path) -> None:
-    page = plan_text(plan_of(config(mix_of(folder, WEIGHTS)), "+reader.mix_samples=1234"))
+    page = plan_text(plan_of(config(mix_of(folder, WEIGHTS)), "reader.mix_samples=1234"))
     assert "  39 samples, 3 classes, 7 blocks\n" in page
     assert "  mix: cats, 20 samples, 200 of 1,000 places\n" in page
     assert "  an epoch has 1,234 samples\n" in page
@@ -345,7 +345,7 @@ def test_thousandths_are_read_as_they_are_written(folder: Path, weight: float) -
 def test_what_a_mix_cannot_be_is_refused(folder: Path) -> None:
     mix = mix_of(folder, NO_WEIGHTS)
     with pytest.raises(ConfigError, match="mix_samples=9 needs weights"):
-        dtsflow.open(config(mix), "+reader.mix_samples=9")
+        dtsflow.open(config(mix), "reader.mix_samples=9")
     with pytest.raises(ConfigError, match="cats, dogs, owls, and volume another one"):
         dtsflow.open(config(mix, volume={"path": folder / "cats.dts"}))
     with pytest.raises(ConfigError, match="volume: there is no data set"):

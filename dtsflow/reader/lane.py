@@ -91,15 +91,22 @@ class LaneOrder:
         """
         ends = zip(self._own_before(rows.start), self._own_before(rows.stop), strict=True)
         for source, (first, last) in enumerate(ends):
-            run, start = self.runs[source], first
-            while start < last:
-                turn, inside = divmod(start, len(run))
-                window = run.window_of(inside)
-                end = min(last, turn * len(run) + int(run.cuts[window + 1]))
-                place = self._merging.place(source, self._before[source] + inside)
-                row = turn * self._length + place - self._first
-                yield Leg(lane, source, start, end, row, run.blocks(window))
-                start = end
+            if first < last:
+                yield from self._legs_of(source, first, last, lane)
+
+    def _legs_of(self, source: int, first: int, last: int, lane: int) -> Iterator[Leg]:
+        run = self.runs[source]
+        turn, inside = divmod(first, len(run))
+        window = run.window_of(inside)
+        while first < last:
+            end = min(last, turn * len(run) + int(run.cuts[window + 1]))
+            number = self._before[source] + first - turn * len(run)
+            place = self._merging.place(source, number)
+            row = turn * self._length + place - self._first
+            yield Leg(lane, source, first, end, row, run.blocks(window))
+            first, window = end, window + 1
+            if window + 1 == len(run.cuts):
+                turn, window = turn + 1, 0
 
     def _stretches(self, numbers: Ints) -> LaneRows:
         """The rows with these numbers, which ascend and lie within the lane."""

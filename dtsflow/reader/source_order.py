@@ -76,10 +76,13 @@ class SourceOrder:
         found: Ints = rounds * self.samples + self.starts[inside]
         return found
 
-    def blocks_of(self, turns: range) -> Ints:
-        """The blocks of these turns, each once, in the order of their first ones."""
-        own = self.blocks[np.arange(turns.start, turns.stop) % len(self.blocks)]
-        return self.first_block + own[: len(self.blocks)]
+    def blocks_of(self, first: int, last: int) -> Ints:
+        """The blocks of the turns [first, last), each once, in their order."""
+        start, number = first % len(self.blocks), min(last - first, len(self.blocks))
+        own = self.blocks[start : start + number]
+        if len(own) < number:
+            own = np.concatenate((own, self.blocks[: number - len(own)]))
+        return self.first_block + own
 
     @cached_property
     def _firsts(self) -> Ints:

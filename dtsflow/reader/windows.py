@@ -62,7 +62,7 @@ class Windows:
     def blocks(self, window: int) -> Ints:
         """The blocks of a window, each once, in this epoch's order."""
         first, last = self._first_turns[window : window + 2].tolist()
-        return self._source.blocks_of(range(first, last))
+        return self._source.blocks_of(first, last)
 
     def positions(self, numbers: Ints) -> Ints:
         """Positions in C of the samples with these numbers, which ascend."""
