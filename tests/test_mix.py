@@ -176,6 +176,20 @@ def test_another_mix_is_refused_by_its_name_and_the_same_one_is_not(folder: Path
     dtsflow.open(config(renamed, resume="saved.json"), "reader.mix_samples=39").close()
 
 
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_a_set_may_be_mixed_with_itself(
+    folder: Path, write_indexed: Callable[..., Path], *, is_indexed: bool
+) -> None:
+    if is_indexed:
+        (folder / "owls.dts").unlink()
+        write_indexed(folder / "owls.dts", blocks_of("owls"))
+    owls = {"path": folder / "owls.dts"}
+    values = config({"a": {"volume": owls}, "b": {"volume": owls}})
+    found = dict(rows(values, "reader.verify=file"))
+    assert sorted(found) == list(range(10))
+    assert [found[i][0] for i in range(5)] == [found[5 + i][0] for i in range(5)]
+
+
 def test_ranks_share_a_mix_between_them(folder: Path) -> None:
     values = compose(values=plain(config(mix_of(folder, NO_WEIGHTS)))).values
     plans = [build(values).plan(Rank(rank, 2)) for rank in range(2)]

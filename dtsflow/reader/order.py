@@ -126,8 +126,9 @@ class Order:
     @cached_property
     def merging(self) -> Merging:
         """The turns that the sources take."""
-        sizes = tuple(int(self.counts[own.start : own.stop].sum()) for own in self.sources)
-        return InProportion(sizes) if self.mixing is None else self.mixing.merging(sizes)
+        if self.mixing is None:
+            return InProportion(self._sizes)
+        return self.mixing.merging(self._sizes)
 
     @cached_property
     def samples(self) -> int:
@@ -153,8 +154,12 @@ class Order:
     def _rounds(self) -> list[int]:
         """How often each source is begun in an epoch."""
         taken = self.merging.before(self.samples)
-        sizes = [int(self.counts[own.start : own.stop].sum()) for own in self.sources]
-        return [-(-count // max(1, size)) for count, size in zip(taken, sizes, strict=True)]
+        return [-(-count // max(1, size)) for count, size in zip(taken, self._sizes, strict=True)]
+
+    @cached_property
+    def _sizes(self) -> tuple[int, ...]:
+        """The samples of each source."""
+        return tuple(int(self.counts[own.start : own.stop].sum()) for own in self.sources)
 
     @property
     def steps(self) -> int:
