@@ -114,7 +114,8 @@ class PhasePlan:
     @property
     def read_amplification(self) -> float:
         """Blocks that streaming reads per block: boundary blocks are read twice."""
-        return 1 + (self.order.lanes - 1) / max(1, int((self.order.counts > 0).sum()))
+        edges = len(self.order.sources) * (self.order.lanes - 1)
+        return 1 + edges / max(1, int((self.order.counts > 0).sum()))
 
     @property
     def edges(self) -> list[tuple[str, RecordSpec]]:
@@ -161,4 +162,12 @@ class PhasePlan:
             "decode": [decode.orientation, decode.scaled, decode.on_error],
             "po": [f"{type(o).__module__}.{o!r}" for o in self.phase.po.operations],
             **({} if subset is None else {"subset": subset}),
+            **self._mix,
         }
+
+    @property
+    def _mix(self) -> dict[str, Any]:
+        mixing = self.order.mixing
+        if mixing is None:
+            return {}
+        return {"mix": [list(mixing.blocks), list(mixing.weights), self.order.samples]}
