@@ -59,7 +59,7 @@ def program_of(kinds: list[StepKind], *, encoded: bool, channels: int = 3) -> An
 
 
 def packed(params: list[list[int]]) -> npt.NDArray[np.int32]:
-    """Steps of one sample: a JPEG is decoded whole unless a seventh number says else."""
+    """Steps of one sample, decoded whole unless a seventh number says otherwise."""
     made = np.zeros((len(params), 1, STEP_NUMBERS), np.int32)
     for step, numbers in zip(made, params, strict=True):
         step[0, :7] = [*numbers, 1][:7]
