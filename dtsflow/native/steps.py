@@ -27,6 +27,12 @@ class StepKind(IntEnum):
     SCALE_PLAIN = 1
     CROP = 2
     MIRROR = 3
+    ERASE = 4
+    JITTER = 32
+    GRAYSCALE = 33
+    AUTOCONTRAST = 34
+    BLUR = 35
+    NOISE = 36
 
 
 class Status(IntEnum):
