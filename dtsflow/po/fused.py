@@ -14,7 +14,15 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from dtsflow.native.steps import AS_STORED, CASTS, STEP_NUMBERS, Finish, Status, StepKind
+from dtsflow.native.steps import (
+    AS_STORED,
+    CASTS,
+    OWN_FIRST,
+    STEP_NUMBERS,
+    Finish,
+    Status,
+    StepKind,
+)
 from dtsflow.po.flip import FLIP
 from dtsflow.po.normalize import Normalize
 from dtsflow.po.operation import Image, Operation, Params, Sizes
@@ -31,7 +39,11 @@ class Lowered(Protocol):
 
     @property
     def step(self) -> StepKind:
-        """The step; the operation's parameters are WINDOW or FLIP rows."""
+        """The step; the operation's parameters are WINDOW rows, FLIP rows or its own.
+
+        Own rows have 4 to 64 bytes, a multiple of four, all of which the core reads as
+        they are: a structured dtype of 4-byte fields, mostly.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +256,11 @@ class FusedProgram:
             params = chosen.params[position]
             if params.dtype == WINDOW:
                 packed[step, :, :4] = params.view(np.int32).reshape(-1, 4)
-            else:
-                assert params.dtype == FLIP
+            elif params.dtype == FLIP:
                 packed[step, :, 0] = params["flip"]
+            else:
+                own = params.view(np.int32).reshape(len(params), -1)
+                packed[step, :, OWN_FIRST : OWN_FIRST + own.shape[1]] = own
             packed[step, :, 4:6] = chosen.sizes[position + 1]
         packed[:, :, 6] = chosen.scales
         return packed

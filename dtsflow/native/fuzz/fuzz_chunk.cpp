@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 
 #include "cpu.hpp"
 #include "expect.hpp"
+#include "family.hpp"
 #include "jpeg_header.hpp"
 #include "program.hpp"
 
@@ -24,6 +26,7 @@ using namespace dtsflow;
 using Bytes = std::vector<std::uint8_t>;
 
 constexpr int kSteps = 4;
+constexpr StepKind kKinds[] = {StepKind::scale, StepKind::scale_plain, StepKind::crop, StepKind::mirror};
 constexpr std::ptrdiff_t kSamples = 2;  // of a chunk whose second one is run
 // No image between steps may take more, but for sizes that no machine has memory for.
 constexpr double kMostBytes = 1 << 18, kAbsurd = 0x1p41;
@@ -97,6 +100,17 @@ Ending choose_ending(Choices &choices, int channels) {
   return made;
 }
 
+// The numbers of a step that makes an image of a whole one: mostly what fits, or anything.
+void choose_own(Choices &choices, StepKind kind, StepParams &p) {
+  for (std::int32_t &number : p.own) number = choices.between(0, 1);
+  switch (kind) {
+    default:
+      break;
+  }
+  const int odd = choices.between(0, 127);
+  if (odd < kOwnNumbers) p.own[odd] = choices.hostile();
+}
+
 // Mostly what fits an image of `height` x `width`, sometimes with one number that does not.
 StepParams choose_params(Choices &choices, StepKind kind, int height, int width) {
   StepParams p{};
@@ -111,7 +125,11 @@ StepParams choose_params(Choices &choices, StepKind kind, int height, int width)
       out = choices.between(0, 3) == 0 ? std::min(length, 128) : choices.between(1, 80);
     }
   };
-  if (kind == StepKind::mirror) {
+  if (form_of(kind)) {
+    choose_own(choices, kind, p);
+    p.out_h = height;
+    p.out_w = width;
+  } else if (kind == StepKind::mirror) {
     p.y = choices.between(0, 1);
   } else {
     side(height, p.y, p.h, p.out_h);
@@ -132,6 +150,7 @@ double scratch_bytes(double height, double width, double channels) {
 bool is_heavy(StepKind kind, const StepParams &p, int height, int channels) {
   const auto between = [](double bytes) { return bytes > kMostBytes && bytes < kAbsurd; };
   if (kind == StepKind::mirror) return false;
+  if (form_of(kind)) return between(scratch_bytes(p.out_h, p.out_w, channels));
   if (kind == StepKind::crop) return between(scratch_bytes(p.h, p.w, channels));
   return between(scratch_bytes(p.out_h, p.out_w, channels)) ||
          between(scratch_bytes(height, p.out_w, channels)) ||
@@ -147,6 +166,18 @@ std::optional<Image> apply(StepKind kind, const StepParams &p, Image &image) {
       for (int x = 0; x < made.width; ++x) {
         std::copy_n(image.at(y, p.y != 0 ? made.width - 1 - x : x), made.channels, made.at(y, x));
       }
+    }
+    return made;
+  }
+  if (const Form *const form = form_of(kind)) {
+    // What the portable code makes of it: the others must agree, and all stay in bounds.
+    StepScratch scratch;
+    View view{image.at(0, 0), image.height, image.width, std::ptrdiff_t{image.width} * image.channels, image.channels};
+    force_cpu_level(CpuLevel::portable);
+    if (form->make(view, p, scratch) != Status::ok) return std::nullopt;
+    made.shape(view.height, view.width, view.channels);
+    for (int y = 0; y < view.height; ++y) {
+      std::copy_n(view.data + y * view.stride, view.width * view.channels, made.at(y, 0));
     }
     return made;
   }
@@ -236,11 +267,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
   const bool believed = !choices.rarely();  // the size that the sample itself claims
   const bool exact = !choices.rarely();     // as many bytes as the pixels need
   std::vector<StepKind> kinds(static_cast<std::size_t>(choices.between(0, kSteps)));
-  for (StepKind &kind : kinds) kind = static_cast<StepKind>(choices.between(0, 3));
+  for (StepKind &kind : kinds) kind = kKinds[choices.between(0, std::ssize(kKinds) - 1)];
   // The numbers of the steps are drawn before the sample, whose size they may need.
   const Bytes numbers = [&] {
     Bytes drawn;
-    for (int i = 0; i < 16 * kSteps + 16; ++i) drawn.push_back(static_cast<std::uint8_t>(choices.between(0, 255)));
+    for (int i = 0; i < 48 * kSteps + 16; ++i) drawn.push_back(static_cast<std::uint8_t>(choices.between(0, 255)));
     return drawn;
   }();
   Bytes bytes = provider.ConsumeRemainingBytes<std::uint8_t>();
@@ -260,7 +291,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
   const Source source{sample.data(), static_cast<std::int64_t>(sample.size()), height, width};
 
   // Only what is decoded for a window can be decoded smaller.
-  const bool region = encoded && !kinds.empty() && kinds[0] != StepKind::mirror;
+  const bool region = encoded && !kinds.empty() && kinds[0] != StepKind::mirror && !form_of(kinds[0]);
   int scale = region && chosen.between(0, 3) == 0 ? 1 << chosen.between(0, 3) : 1;
   if (region && chosen.rarely()) scale = chosen.hostile();
   const int part = std::clamp(scale, 1, 8);

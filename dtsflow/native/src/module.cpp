@@ -71,7 +71,7 @@ Scratch &scratch() {
   return kept;
 }
 
-// shapes: int32 (n, 2), the images' sizes; params: int32 (steps, n, 7); rows: int64 (n),
+// shapes: int32 (n, 2), the images' sizes; params: int32 (steps, n, 23); rows: int64 (n),
 // where in `out` each sample's pixels begin; out_shapes: int32 (n, 2), what comes out.
 void run_chunk(const Program &program, const Memory &memory, const Places &offsets,
                const Places &sizes, const In<std::int32_t> &shapes, const In<std::int32_t> &params,
@@ -82,7 +82,7 @@ void run_chunk(const Program &program, const Memory &memory, const Places &offse
   require(shapes.size() == 2 * count && out_shapes.size() == 2 * count,
           "shapes must hold two numbers a sample");
   require(params.size() == kStepNumbers * count * program.steps(),
-          "params must hold seven numbers a step");
+          "params must hold 23 numbers a step");
   require(rows.size() == count && status.size() == count, "one row and one status a sample");
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t row = rows.data()[i];
@@ -151,8 +151,8 @@ void make_program(Program *at, const std::vector<int> &kinds, bool encoded, int 
   require(cast >= 0 && cast <= static_cast<int>(Cast::fp32), "unknown cast");
   std::vector<StepKind> steps;
   for (const int kind : kinds) {
-    require(kind >= 0 && kind <= static_cast<int>(StepKind::mirror), "unknown step");
     steps.push_back(static_cast<StepKind>(kind));
+    require(Program::knows(steps.back()), "unknown step");
   }
   Finish finish;
   finish.cast = static_cast<Cast>(cast);

@@ -6,24 +6,10 @@
 
 #include "jpeg_region.hpp"
 #include "resample.hpp"
+#include "step.hpp"
 #include "write.hpp"
 
 namespace dtsflow {
-
-// The numbers are part of the interface: dtsflow/native/program.py names them too.
-enum class StepKind : int {
-  scale = 0,  // cut the window, then scale it antialiased
-  scale_plain = 1,
-  crop = 2,    // cut the window, zeros where it leaves the image
-  mirror = 3,  // left to right where the first parameter is not 0
-};
-
-// One sample's parameters of one step: the window, the size of what comes out, and in the
-// first step of a JPEG the one part in `scale` (1, 2, 4, 8) that it is decoded at; the
-// window then lies in the scaled image.
-struct StepParams {
-  std::int32_t y, x, h, w, out_h, out_w, scale;
-};
 
 struct Source {
   const std::uint8_t *data;
@@ -40,7 +26,8 @@ struct Target {
 struct Scratch {
   JpegDecoder jpeg;
   ResampleScratch resample;
-  Buffer<std::uint8_t> images[2], padded;
+  StepScratch step;
+  Buffer<std::uint8_t> padded;
 };
 
 class Program {
@@ -54,12 +41,14 @@ class Program {
   Status run(const Source &source, const StepParams *params, std::ptrdiff_t params_stride,
              const Target &target, Scratch &scratch) const;
 
+  static bool knows(StepKind kind);
   std::size_t steps() const { return steps_.size(); }
   std::int64_t pixel_bytes() const;
 
  private:
   Status open(const Source &source, const StepParams *first, int scale, Scratch &scratch,
               View &view) const;
+  bool begins_with_window() const;
 
   std::vector<StepKind> steps_;
   bool encoded_;
