@@ -27,6 +27,10 @@ class StepKind(IntEnum):
     SCALE_PLAIN = 1
     CROP = 2
     MIRROR = 3
+    FLIP_ROWS = 16
+    PLACE = 17
+    WARP = 18
+    RESCALE = 19
 
 
 class Status(IntEnum):

@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
+from dtsflow.native.steps import StepKind
 from dtsflow.po.fill import Fill, check_fill
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.po.warp import Floats, Sampling, maps, warp
@@ -57,6 +58,11 @@ class RandomRotation:
         return "corner" if self.compat == "upstream" else self.interpolation
 
     @property
+    def step(self) -> StepKind:
+        """In the core: sample along a map."""
+        return StepKind.WARP
+
+    @property
     def words(self) -> int:
         """One: the angle."""
         return 1
@@ -76,7 +82,7 @@ class RandomRotation:
         if self.compat == "upstream":
             angle = np.where(np.abs(angle) < _STILL, 0.0, angle)
         sine, cosine = sin_cos(angle)
-        return maps((cosine, -sine, sine, cosine), sizes, sampling=self.sampling)
+        return maps((cosine, -sine, sine, cosine), sizes, sampling=self.sampling, fill=self.fill)
 
     def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # unchanged
         """Change nothing."""
@@ -84,7 +90,7 @@ class RandomRotation:
 
     def apply(self, image: Image, out: Pixels, params: Row) -> None:
         """Fill `out` with the turned image."""
-        warp(image, out, params, sampling=self.sampling, fill=self.fill)
+        warp(image, out, params)
 
 
 @configurable
@@ -114,6 +120,11 @@ class RandomAffine:
         return self
 
     @property
+    def step(self) -> StepKind:
+        """In the core: sample along a map."""
+        return StepKind.WARP
+
+    @property
     def words(self) -> int:
         """Six: angle, move along x and y, factor, shear along x and y."""
         return 6
@@ -139,7 +150,8 @@ class RandomAffine:
         factor = _between(self.scale or (1.0, 1.0), draws.uniform(3))
         along_x, along_y = _shears(self.shear)
         shear = (_between(along_x, draws.uniform(4)), _between(along_y, draws.uniform(5)))
-        return maps(backwards(angle, factor, shear), sizes, shift=shift)
+        linear = backwards(angle, factor, shear)
+        return maps(linear, sizes, shift=shift, sampling=self.interpolation, fill=self.fill)
 
     def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # unchanged
         """Change nothing."""
@@ -147,7 +159,7 @@ class RandomAffine:
 
     def apply(self, image: Image, out: Pixels, params: Row) -> None:
         """Fill `out` with the moved image."""
-        warp(image, out, params, sampling=self.interpolation, fill=self.fill)
+        warp(image, out, params)
 
 
 def backwards(

@@ -12,12 +12,19 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from dtsflow.po.fill import Fill, colour
-from dtsflow.po.operation import Image, Pixels, Row
+from dtsflow.native.steps import StepKind
+from dtsflow.po.fill import MOST_CHANNELS, Fill, colour
+from dtsflow.po.operation import Image, Params, Pixels, Row
+from dtsflow.po.window import WINDOW
 
 Border = Literal["constant", "edge", "reflect", "symmetric"]
 BORDERS: Final[tuple[Border, ...]] = ("constant", "edge", "reflect", "symmetric")
 """Their numbers in the core; Border of geometry.hpp has the same."""
+
+FRAME: Final = np.dtype(
+    [*((name, "<i4") for name in ("y", "x", "h", "w", "border")), ("fill", "u1", MOST_CHANNELS)]
+)
+"""A window, the number of its border, and the colour; Frame of geometry.hpp."""
 
 Margin = Annotated[int, Field(ge=0, le=1 << 15)]
 Padding = Margin | tuple[Margin, Margin] | tuple[Margin, Margin, Margin, Margin]
@@ -32,12 +39,30 @@ def margins(padding: Padding) -> tuple[int, int, int, int]:
     return padding if len(padding) == 4 else (*padding, *padding)  # noqa: PLR2004  # all of them
 
 
-def cut(
-    image: Image, out: Pixels, window: Row, *, border: Border = "constant", fill: Fill = 0
-) -> None:
-    """Fill `out` with a window of `image`, and with `border` where that leaves it."""
-    y, x, height, width = window.item()
+def frames(window: Params, border: Border, fill: Fill) -> Params:
+    """Add what lies beyond the image to windows; they stay as they are for zeros."""
+    pixel = colour(fill)
+    if border == "constant" and not pixel.any():
+        return window
+    made = np.empty(len(window), FRAME)
+    for name in WINDOW.fields or ():
+        made[name] = window[name]
+    made["border"], made["fill"] = BORDERS.index(border), pixel
+    return made
+
+
+def frame_step(border: Border, fill: Fill) -> StepKind:
+    """In the core: what cuts the rows that `frames` gives."""
+    is_plain = border == "constant" and not colour(fill).any()
+    return StepKind.CROP if is_plain else StepKind.PLACE
+
+
+def cut(image: Image, out: Pixels, params: Row) -> None:
+    """Fill `out` with a window of `image`, and with its border where that leaves it."""
+    y, x, height, width = (int(params[name]) for name in WINDOW.fields or ())
     rows, columns = image.shape[:2]
+    is_framed = params.dtype == FRAME
+    border: Border = BORDERS[params["border"]] if is_framed else "constant"
     if border != "constant":
         down = sources(y, height, rows, border)
         across = sources(x, width, columns, border)
@@ -45,7 +70,7 @@ def cut(
         return
     inside = image[max(y, 0) : max(y + height, 0), max(x, 0) : max(x + width, 0)]
     if inside.shape != out.shape:
-        out[...] = colour(fill, image.shape[2])
+        out[...] = params["fill"][: image.shape[2]] if is_framed else 0
     top, left = max(-y, 0), max(-x, 0)
     out[top : top + inside.shape[0], left : left + inside.shape[1]] = inside
 

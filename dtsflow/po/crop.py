@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
 from dtsflow.native.steps import StepKind
-from dtsflow.po.border import Border, Padding, cut, margins
+from dtsflow.po.border import Border, Padding, cut, frame_step, frames, margins
 from dtsflow.po.fill import Fill, check_fill
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.po.resample import resample
@@ -164,8 +164,8 @@ class RandomCrop:
 
     @property
     def step(self) -> StepKind:
-        """In the core: cut, with zeros around."""
-        return StepKind.CROP
+        """In the core: cut, with the border around."""
+        return frame_step(self.padding_mode, self.fill)
 
     @property
     def words(self) -> int:
@@ -192,7 +192,7 @@ class RandomCrop:
         free = padded + 2 * lacks - window + 1
         y = draws.integers(0, free[:, 0]) - top - lacks[:, 0]
         x = draws.integers(1, free[:, 1]) - left - lacks[:, 1]
-        return windows(y, x, *window)
+        return frames(windows(y, x, *window), self.padding_mode, self.fill)
 
     def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # all alike
         """Give `size` for every sample."""
@@ -200,7 +200,7 @@ class RandomCrop:
 
     def apply(self, image: Image, out: Pixels, params: Row) -> None:
         """Copy what the window holds of the image, and its surroundings."""
-        cut(image, out, params, border=self.padding_mode, fill=self.fill)
+        cut(image, out, params)
 
 
 def _rounded(values: npt.NDArray[np.floating]) -> Numbers:

@@ -1,6 +1,6 @@
 """The colour that an operation gives pixels that no pixel of the image makes."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -8,8 +8,10 @@ from pydantic import Field
 
 from dtsflow.errors import PlanError
 
+MOST_CHANNELS: Final = 4
+
 Level = Annotated[int, Field(ge=0, le=255)]
-Fill = Level | Annotated[tuple[Level, ...], Field(min_length=1)]
+Fill = Level | Annotated[tuple[Level, ...], Field(min_length=1, max_length=MOST_CHANNELS)]
 """As configured: one value for all channels, or one for each."""
 
 
@@ -26,6 +28,9 @@ def check_fill(fill: Fill, channels: int) -> None:
         )
 
 
-def colour(fill: Fill, channels: int) -> npt.NDArray[np.uint8]:
-    """One pixel of the colour, of a checked number of channels."""
-    return np.broadcast_to(np.asarray(fill, np.uint8), (channels,))
+def colour(fill: Fill) -> npt.NDArray[np.uint8]:
+    """A pixel of the colour, as rows of parameters hold it, with zeros behind."""
+    values = (fill,) * MOST_CHANNELS if isinstance(fill, int) else fill
+    if len(values) == 1:
+        values *= MOST_CHANNELS
+    return np.array([*values, 0, 0, 0][:MOST_CHANNELS], np.uint8)

@@ -53,6 +53,11 @@ class RandomVerticalFlip:
     p: Annotated[float, Field(ge=0, le=1)] = 0.5
 
     @property
+    def step(self) -> StepKind:
+        """In the core: read the rows from the last one up."""
+        return StepKind.FLIP_ROWS
+
+    @property
     def words(self) -> int:
         """One: it flips where the draw is below `p`."""
         return 1

@@ -3,14 +3,20 @@
 import numpy as np
 
 from dtsflow.configurable import configurable
+from dtsflow.native.steps import StepKind
+from dtsflow.po.flip import FLIP
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
-from dtsflow.po.window import windows
 from dtsflow.spec import ImageSpec
 
 
 @configurable
 class DoNothing:
     """Leave the image as it is: a place in a chain, for an override to fill."""
+
+    @property
+    def step(self) -> StepKind:
+        """In the core: a flip that never happens."""
+        return StepKind.FLIP_ROWS
 
     @property
     def words(self) -> int:
@@ -22,9 +28,8 @@ class DoNothing:
         return spec
 
     def draw(self, draws: Draws, sizes: Sizes) -> Params:  # noqa: ARG002  # nothing is random
-        """Give the window that is the whole image."""
-        nought = np.zeros(len(sizes), np.int64)
-        return windows(nought, nought, sizes[:, 0], sizes[:, 1])
+        """Choose nothing."""
+        return np.zeros(len(sizes), FLIP)
 
     def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # unchanged
         """Change nothing."""

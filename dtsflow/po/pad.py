@@ -3,7 +3,8 @@
 import numpy as np
 
 from dtsflow.configurable import configurable
-from dtsflow.po.border import Border, Padding, cut, margins
+from dtsflow.native.steps import StepKind
+from dtsflow.po.border import Border, Padding, cut, frame_step, frames, margins
 from dtsflow.po.fill import Fill, check_fill
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.po.window import windows
@@ -22,6 +23,11 @@ class Pad:
     padding: Padding
     fill: Fill = 0
     padding_mode: Border = "constant"
+
+    @property
+    def step(self) -> StepKind:
+        """In the core: cut, with the border around."""
+        return frame_step(self.padding_mode, self.fill)
 
     @property
     def words(self) -> int:
@@ -44,7 +50,8 @@ class Pad:
         """Give the windows, each larger than its image."""
         left, top, _, _ = margins(self.padding)
         height, width = self._padded(sizes).T
-        return windows(np.full_like(height, -top), np.full_like(width, -left), height, width)
+        around = windows(np.full_like(height, -top), np.full_like(width, -left), height, width)
+        return frames(around, self.padding_mode, self.fill)
 
     def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # by size alone
         """Add the margins."""
@@ -52,7 +59,7 @@ class Pad:
 
     def apply(self, image: Image, out: Pixels, params: Row) -> None:
         """Copy the image, and fill the margins."""
-        cut(image, out, params, border=self.padding_mode, fill=self.fill)
+        cut(image, out, params)
 
     def _padded(self, sizes: Sizes) -> Sizes:
         left, top, right, bottom = margins(self.padding)

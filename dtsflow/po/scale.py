@@ -6,12 +6,13 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
+from dtsflow.native.steps import StepKind
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.po.resample import resample
 from dtsflow.spec import ImageSpec
 
-SCALED: Final = np.dtype([("h", "<i4"), ("w", "<i4")])
-"""The size that the picture is scaled to."""
+SCALED: Final = np.dtype([("h", "<i4"), ("w", "<i4"), ("antialias", "<i4")])
+"""The size that the picture is scaled to, and how; Rescaling of geometry.hpp."""
 
 Factor = Annotated[float, Field(gt=0, le=10)]
 
@@ -39,6 +40,11 @@ class RandomScale:
         return self
 
     @property
+    def step(self) -> StepKind:
+        """In the core: scale, and put the middle into a frame."""
+        return StepKind.RESCALE
+
+    @property
     def words(self) -> int:
         """Two: the factor of the width, then of the height."""
         return 2
@@ -50,6 +56,7 @@ class RandomScale:
     def draw(self, draws: Draws, sizes: Sizes) -> Params:
         """Choose the sizes."""
         chosen = np.empty(len(sizes), SCALED)
+        chosen["antialias"] = self.antialias
         for name, word, side in (("w", 0, sizes[:, 1]), ("h", 1, sizes[:, 0])):
             ratio = self.min_ratio + draws.uniform(word) * (self.max_ratio - self.min_ratio)
             chosen[name] = np.maximum(np.rint(side * ratio), 1)
@@ -61,9 +68,9 @@ class RandomScale:
 
     def apply(self, image: Image, out: Pixels, params: Row) -> None:
         """Scale the image into the middle of `out`."""
-        height, width = params.item()
+        height, width, antialias = params.item()
         scaled = np.empty((height, width, image.shape[2]), np.uint8)
-        resample(image, scaled, antialias=self.antialias)
+        resample(image, scaled, antialias=bool(antialias))
         rows, columns = (
             _overlap(*pair) for pair in zip((height, width), out.shape[:2], strict=True)
         )

@@ -25,17 +25,23 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dtsflow.po.fill import Fill, colour
+from dtsflow.po.fill import MOST_CHANNELS, Fill, colour
 from dtsflow.po.operation import Image, Params, Pixels, Row, Sizes
 from dtsflow.po.resample import WEIGHT_BITS
 
 POINT_BITS: Final = 24
-MAP: Final = np.dtype([(name, "<i8") for name in ("xx", "xy", "x0", "yx", "yy", "y0")])
-"""An affine map, in 2^-24 of a pixel."""
-
 Sampling = Literal["nearest", "bilinear", "corner"]
 SAMPLINGS: Final[tuple[Sampling, ...]] = ("nearest", "bilinear", "corner")
 """Their numbers in the core; Sampling of geometry.hpp has the same."""
+
+MAP: Final = np.dtype(
+    [
+        *((name, "<i8") for name in ("xx", "xy", "x0", "yx", "yy", "y0")),
+        ("sampling", "<i4"),
+        ("fill", "u1", MOST_CHANNELS),
+    ]
+)
+"""An affine map in 2^-24 of a pixel, and how it is sampled; Map of geometry.hpp."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -49,6 +55,7 @@ def maps(
     *,
     shift: tuple[Floats, Floats] | None = None,
     sampling: Sampling = "nearest",
+    fill: Fill = 0,
 ) -> Params:
     """Turn the linear parts (xx, xy, yx, yy) about the images' centres.
 
@@ -63,6 +70,7 @@ def maps(
     if shift is not None:
         from_x, from_y = from_x - shift[0], from_y - shift[1]
     made = np.empty(len(sizes), MAP)
+    made["sampling"], made["fill"] = SAMPLINGS.index(sampling), colour(fill)
     values = {
         "xx": xx,
         "xy": xy,
@@ -76,7 +84,7 @@ def maps(
     return made
 
 
-def warp(image: Image, out: Pixels, params: Row, *, sampling: Sampling, fill: Fill) -> None:
+def warp(image: Image, out: Pixels, params: Row) -> None:
     """Fill `out` with what the map of `params` shows of `image`."""
     rows, columns, channels = image.shape
     x = np.arange(out.shape[1], dtype=np.int64)
@@ -86,7 +94,8 @@ def warp(image: Image, out: Pixels, params: Row, *, sampling: Sampling, fill: Fi
     inside = (across >= 0) & (across < columns << POINT_BITS)
     inside &= (down >= 0) & (down < rows << POINT_BITS)
     across, down = across[inside], down[inside]
-    out[...] = colour(fill, channels)
+    out[...] = params["fill"][:channels]
+    sampling = SAMPLINGS[params["sampling"]]
     if sampling == "nearest":
         out[inside] = image[down >> POINT_BITS, across >> POINT_BITS]
         return

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import integers, sampled_from
 
-from dtsflow.po.border import BORDERS, Border, cut, margins, sources
+from dtsflow.po.border import BORDERS, Border, cut, frames, margins, sources
 from dtsflow.po.window import windows
 
 MIRRORS: tuple[Border, ...] = ("edge", "reflect", "symmetric")
@@ -38,25 +38,25 @@ def test_a_window_around_the_image_is_numpys_pad(
 ) -> None:
     image = np.random.default_rng((rows, columns)).integers(0, 256, (rows, columns, 3), np.uint8)
     height, width = rows + before + after, columns + before + after
-    window = windows(np.array([-before]), np.array([-before]), height, width)[0]
+    window = windows(np.array([-before]), np.array([-before]), height, width)
     out = np.full((height, width, 3), 0xCC, np.uint8)
-    cut(image, out, window, border=border)
+    cut(image, out, frames(window, border, 0)[0])
     widths = ((before, after), (before, after), (0, 0))
-    assert np.array_equal(out, np.pad(image, widths, border))  # type: ignore[call-overload]
+    assert np.array_equal(out, np.pad(image, widths, border))
 
 
 @pytest.mark.parametrize("border", BORDERS)
 def test_a_window_inside_never_shows_the_border(border: Border) -> None:
     image = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
     out = np.empty((2, 3, 3), np.uint8)
-    cut(image, out, windows(np.array([1]), np.array([1]), 2, 3)[0], border=border, fill=200)
+    cut(image, out, frames(windows(np.array([1]), np.array([1]), 2, 3), border, 200)[0])
     assert np.array_equal(out, image[1:3, 1:4])
 
 
 def test_a_window_far_outside_is_all_colour() -> None:
     out = np.empty((2, 2, 3), np.uint8)
-    window = windows(np.array([-50]), np.array([70]), 2, 2)[0]
-    cut(np.zeros((4, 4, 3), np.uint8), out, window, fill=(1, 2, 3))
+    window = windows(np.array([-50]), np.array([70]), 2, 2)
+    cut(np.zeros((4, 4, 3), np.uint8), out, frames(window, "constant", (1, 2, 3))[0])
     assert (out == (1, 2, 3)).all()
 
 

@@ -20,14 +20,15 @@ ONE = 1 << POINT_BITS
 
 def a_map(*values: float) -> Params:
     """A map of (xx, xy, x0, yx, yy, y0) in pixels."""
-    return np.array([tuple(round(value * ONE) for value in values)], MAP)
+    return np.array([(*(round(value * ONE) for value in values), 0, 0)], MAP)
 
 
 def warped(
     image: Pixels, params: Params, *, sampling: Sampling = "nearest", fill: int = 0
 ) -> Pixels:
     out = np.full(image.shape, 0xCC, np.uint8)
-    warp(image, out, params[0], sampling=sampling, fill=fill)
+    params["sampling"], params["fill"] = SAMPLINGS.index(sampling), fill
+    warp(image, out, params[0])
     return out
 
 
@@ -58,7 +59,7 @@ def test_every_pixel_is_the_definition_in_fractions(
     image = rng.integers(0, 256, (rows, columns, 3), np.uint8)
     params = a_map(*rng.uniform(-2, 2, 2), rng.uniform(-3, 9), *rng.uniform(-2, 2, 2), 1.25)
     made = warped(image, params, sampling=sampling, fill=9)
-    xx, xy, x0, yx, yy, y0 = (Fraction(value, ONE) for value in params[0].item())
+    xx, xy, x0, yx, yy, y0 = (Fraction(value, ONE) for value in params[0].item()[:6])
     for y, x in np.ndindex(rows, columns):
         at = (xx * x + xy * y + x0, yx * x + yy * y + y0)
         inside = 0 <= at[0] < columns and 0 <= at[1] < rows
@@ -84,7 +85,7 @@ def turn(degrees: float, size: tuple[int, int]) -> tuple[Params, tuple[float, ..
 def smooth(rows: int, columns: int) -> Pixels:
     y, x = np.mgrid[0:rows, 0:columns]
     planes = [np.sin(x / 19 + c) + np.cos(y / 23 - c) for c in range(3)]
-    return np.rint(np.stack(planes, 2) * 60 + 128).astype(np.uint8)
+    return np.asarray(np.rint(np.stack(planes, 2) * 60 + 128), np.uint8)
 
 
 @pytest.mark.parametrize("degrees", [-170.3, -33.1, 4.7, 61.0, 119.9])

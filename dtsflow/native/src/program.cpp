@@ -186,7 +186,7 @@ Status Program::run(const Source &source, const StepParams *params, std::ptrdiff
     } else if (const Form *const form = form_of(kind)) {
       status = form->make(view, *params, scratch.step);
     } else {
-      status = scale(view, *params, origin, kind == StepKind::scale, images, scratch.resample);
+      status = scale(view, *params, origin, kind == StepKind::scale, images, scratch.step.resample);
     }
     if (status != Status::ok) return status;
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "buffer.hpp"
+#include "resample.hpp"
 #include "status.hpp"
 
 namespace dtsflow {
@@ -14,6 +15,10 @@ enum class StepKind : int {
   scale_plain = 1,
   crop = 2,    // cut the window, zeros where it leaves the image
   mirror = 3,  // left to right where the first parameter is not 0
+  flip_rows = 16,  // these: see geometry.hpp
+  place = 17,
+  warp = 18,
+  rescale = 19,
 };
 
 // Of an image or a window: bytes of a row, twice the taps of an axis and the like fit an int.
@@ -58,6 +63,8 @@ class Images {
 // What the families of steps keep from sample to sample.
 struct StepScratch {
   Images images;
+  ResampleScratch resample;
+  Buffer<int> columns;
 };
 
 }  // namespace dtsflow
