@@ -31,6 +31,10 @@ bool is_side(std::int32_t side) { return side >= 1 && side <= kMostSide; }
 
 // `count` pixels of one colour.
 void paint(std::uint8_t *to, std::int64_t count, int channels, const std::uint8_t *colour) {
+  if (std::all_of(colour, colour + channels, [&](std::uint8_t level) { return level == *colour; })) {
+    std::memset(to, *colour, static_cast<std::size_t>(count * channels));
+    return;
+  }
   for (std::int64_t i = 0; i < count; ++i, to += channels) {
     for (int c = 0; c < channels; ++c) to[c] = colour[c];
   }
@@ -117,21 +121,25 @@ std::int64_t floor_div(std::int64_t a, std::int64_t positive) {
   return a / positive - (a % positive < 0);
 }
 
-// Those x of first <= x < last for which low <= start + step * x < high.
+// The places first <= x < last.
 struct Range {
   std::int64_t first, last;
 
+  // Keep those for which low <= start + step * x < high; where there is none, the empty
+  // range at the end, so that what lies before and after it is always within the old one.
   void keep(std::int64_t start, std::int64_t step, std::int64_t low, std::int64_t high) {
+    std::int64_t from = first, to = last;
     if (step == 0) {
-      if (start < low || start >= high) last = first;
+      if (start < low || start >= high) to = from;
     } else if (step > 0) {
-      first = std::max(first, -floor_div(start - low, step));
-      last = std::min(last, -floor_div(start - high, step));
+      from = std::max(from, -floor_div(start - low, step));
+      to = std::min(to, -floor_div(start - high, step));
     } else {
-      first = std::max(first, floor_div(start - high, -step) + 1);
-      last = std::min(last, floor_div(start - low, -step) + 1);
+      from = std::max(from, floor_div(start - high, -step) + 1);
+      to = std::min(to, floor_div(start - low, -step) + 1);
     }
-    last = std::max(first, last);
+    first = from < to ? from : last;
+    last = from < to ? to : last;
   }
 };
 
@@ -155,6 +163,8 @@ struct Line {
   std::int64_t x, y, step_x, step_y;
 };
 
+// Three channels are copied as four, which may read and write a byte behind the last pixel;
+// the next pixel, or the next row, overwrites it.
 template <int kChannels>
 void nearest(const View &view, const Line &line, Range range, std::uint8_t *out) {
   const int channels = kChannels ? kChannels : view.channels;
@@ -162,7 +172,11 @@ void nearest(const View &view, const Line &line, Range range, std::uint8_t *out)
   for (std::int64_t i = range.first; i < range.last; ++i, x += line.step_x, y += line.step_y) {
     const std::uint8_t *const from =
         view.data + (y >> kPointBits) * view.stride + (x >> kPointBits) * channels;
-    for (int c = 0; c < channels; ++c) out[i * channels + c] = from[c];
+    if constexpr (kChannels == 3) {
+      std::memcpy(out + i * 3, from, 4);
+    } else {
+      for (int c = 0; c < channels; ++c) out[i * channels + c] = from[c];
+    }
   }
 }
 
@@ -274,8 +288,6 @@ Status warp(View &view, const StepParams &params, StepScratch &scratch) {
     Range range{0, made.width};
     range.keep(line.x, line.step_x, 0, std::int64_t{view.width} << kPointBits);
     range.keep(line.y, line.step_y, 0, std::int64_t{view.height} << kPointBits);
-    range.first = std::min<std::int64_t>(range.first, made.width);
-    range.last = std::max(range.first, std::min<std::int64_t>(range.last, made.width));
     paint(out, range.first, channels, map.fill);
     sample(view, map, line, range, out);
     paint(out + range.last * channels, made.width - range.last, channels, map.fill);
