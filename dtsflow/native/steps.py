@@ -28,6 +28,10 @@ class StepKind(IntEnum):
     CROP = 2
     MIRROR = 3
     ERASE = 4
+    FLIP_ROWS = 16
+    PLACE = 17
+    WARP = 18
+    RESCALE = 19
     JITTER = 32
     GRAYSCALE = 33
     AUTOCONTRAST = 34

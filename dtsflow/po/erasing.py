@@ -20,6 +20,7 @@ _WORDS: Final = 4  # an attempt's own: area, aspect ratio, y, x
 MAY_FOLLOW: Final = frozenset(
     {
         StepKind.MIRROR,
+        StepKind.FLIP_ROWS,
         StepKind.ERASE,
         StepKind.JITTER,
         StepKind.GRAYSCALE,

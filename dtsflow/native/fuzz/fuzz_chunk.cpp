@@ -17,6 +17,7 @@
 #include "cpu.hpp"
 #include "expect.hpp"
 #include "family.hpp"
+#include "geometry.hpp"
 #include "jpeg_header.hpp"
 #include "program.hpp"
 
@@ -28,7 +29,8 @@ using Bytes = std::vector<std::uint8_t>;
 constexpr int kSteps = 4;
 constexpr StepKind kKinds[] = {StepKind::scale, StepKind::scale_plain, StepKind::crop, StepKind::mirror,
                                StepKind::erase, StepKind::jitter, StepKind::grayscale,
-                               StepKind::autocontrast, StepKind::blur, StepKind::noise};
+                               StepKind::autocontrast, StepKind::blur, StepKind::noise,
+                               StepKind::flip_rows, StepKind::place, StepKind::warp, StepKind::rescale};
 constexpr std::ptrdiff_t kSamples = 2;  // of a chunk whose second one is run
 // No image between steps may take more, but for sizes that no machine has memory for.
 constexpr double kMostBytes = 1 << 18, kAbsurd = 0x1p41;
@@ -136,6 +138,32 @@ void choose_own(Choices &choices, StepKind kind, StepParams &p) {
       p.own[2] = real(static_cast<float>(choices.between(-255, 255)));
       p.own[3] = real(static_cast<float>(choices.between(0, 255)) / 4);
       break;
+    case StepKind::flip_rows:
+      p.y = choices.between(0, 1);
+      break;
+    case StepKind::place: {
+      const Frame frame{choices.between(-60, 60), choices.between(-60, 60), choices.between(1, 60),
+                        choices.between(1, 60), static_cast<Border>(choices.between(0, 3)), {1, 2, 3, 4}};
+      std::memcpy(p.own, &frame, sizeof frame);
+      p.out_h = frame.h;
+      p.out_w = frame.w;
+      break;
+    }
+    case StepKind::warp: {
+      const auto number = [&](int most) {
+        const std::int64_t size = std::int64_t{most} << 24;
+        return choices.between(0, 7) == 0 ? std::int64_t{choices.hostile()} << choices.between(0, 31)
+                                          : size * choices.between(-256, 256) / 256;
+      };
+      const Map map{number(3), number(3), number(60), number(3), number(3), number(60),
+                    static_cast<Sampling>(choices.between(0, 2)), {1, 2, 3, 4}};
+      std::memcpy(p.own, &map, sizeof map);
+      break;
+    }
+    case StepKind::rescale:
+      p.own[0] = choices.between(1, 80);
+      p.own[1] = choices.between(1, 80);
+      break;
     default:
       break;
   }
@@ -158,9 +186,9 @@ StepParams choose_params(Choices &choices, StepKind kind, int height, int width)
     }
   };
   if (form_of(kind)) {
-    choose_own(choices, kind, p);
     p.out_h = height;
     p.out_w = width;
+    choose_own(choices, kind, p);
   } else if (kind == StepKind::mirror) {
     p.y = choices.between(0, 1);
   } else {
@@ -185,6 +213,12 @@ double scratch_bytes(double height, double width, double channels) {
 bool is_heavy(StepKind kind, const StepParams &p, int height, int channels) {
   const auto between = [](double bytes) { return bytes > kMostBytes && bytes < kAbsurd; };
   if (!makes_image(kind)) return false;
+  if (kind == StepKind::place) return between(scratch_bytes(p.own[2], p.own[3], channels));
+  if (kind == StepKind::rescale) {
+    return between(scratch_bytes(p.own[0], p.own[1], channels)) || between(p.own[0]) ||
+           between(p.own[1]) || between(scratch_bytes(height, p.own[1], channels)) ||
+           between(scratch_bytes(p.own[0], p.out_w, channels));
+  }
   if (form_of(kind)) return between(scratch_bytes(p.out_h, p.out_w, channels));
   if (kind == StepKind::crop) return between(scratch_bytes(p.h, p.w, channels));
   return between(scratch_bytes(p.out_h, p.out_w, channels)) ||

@@ -1,6 +1,7 @@
 #include "family.hpp"
 
 #include "blur.hpp"
+#include "geometry.hpp"
 #include "jitter.hpp"
 #include "noise.hpp"
 #include "tone.hpp"
@@ -8,6 +9,8 @@
 namespace dtsflow {
 
 const Form *form_of(StepKind kind) {
+  static constexpr Form kFlipRows{flip_rows, true}, kPlace{place, false}, kWarp{warp, false},
+      kRescale{rescale, false};
   static constexpr Form kJitter{jitter, true}, kGrayscale{grayscale, true};
   static constexpr Form kAutocontrast{autocontrast, true}, kBlur{blur, true};
   static constexpr Form kNoise{noise, false};  // each place of an image has its own
@@ -22,6 +25,14 @@ const Form *form_of(StepKind kind) {
       return &kBlur;
     case StepKind::noise:
       return &kNoise;
+    case StepKind::flip_rows:
+      return &kFlipRows;
+    case StepKind::place:
+      return &kPlace;
+    case StepKind::warp:
+      return &kWarp;
+    case StepKind::rescale:
+      return &kRescale;
     default:
       return nullptr;
   }

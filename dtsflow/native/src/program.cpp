@@ -205,7 +205,7 @@ Status Program::step(StepKind kind, const StepParams &params, const Window &orig
   Images &images = scratch.step.images;
   if (kind == StepKind::crop) return crop(view, params, origin, images);
   if (const Form *const form = form_of(kind)) return form->make(view, params, scratch.step);
-  return scale(view, params, origin, kind == StepKind::scale, images, scratch.resample);
+  return scale(view, params, origin, kind == StepKind::scale, images, scratch.step.resample);
 }
 
 // The windows of all erasing steps, which `run` found inside, become zeros.

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "jpeg_region.hpp"
-#include "resample.hpp"
 #include "step.hpp"
 #include "write.hpp"
 
@@ -25,7 +24,6 @@ struct Target {
 // What one thread keeps from sample to sample.
 struct Scratch {
   JpegDecoder jpeg;
-  ResampleScratch resample;
   StepScratch step;
   Buffer<std::uint8_t> padded;
 };

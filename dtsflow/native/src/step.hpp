@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "buffer.hpp"
+#include "resample.hpp"
 #include "status.hpp"
 
 namespace dtsflow {
@@ -14,7 +15,11 @@ enum class StepKind : int {
   scale_plain = 1,
   crop = 2,    // cut the window, zeros where it leaves the image
   mirror = 3,  // left to right where the first parameter is not 0
-  erase = 4,   // the window of what is written becomes zeros; of what is written: last
+  erase = 4,   // the window of what is written becomes zeros
+  flip_rows = 16,  // these: see geometry.hpp
+  place = 17,
+  warp = 18,
+  rescale = 19,
   jitter = 32,
   grayscale = 33,
   autocontrast = 34,
@@ -65,6 +70,8 @@ class Images {
 // What the families of steps keep from sample to sample.
 struct StepScratch {
   Images images;
+  ResampleScratch resample;
+  Buffer<int> columns;
   Buffer<std::int16_t> line;              // blur: one row between its two passes
   const std::int16_t *normals = nullptr;  // noise: the program's, kNormals of them
 };
