@@ -37,6 +37,11 @@ class StepKind(IntEnum):
     AUTOCONTRAST = 34
     BLUR = 35
     NOISE = 36
+    POSTERIZE = 37
+    SOLARIZE = 38
+    EQUALIZE = 39
+    SHARPEN = 40
+    AUGMENT = 48
 
 
 class Status(IntEnum):

@@ -1,6 +1,7 @@
 """Preprocess operations on uint8 images, and the chain that runs them."""
 
 from dtsflow.po.affine import RandomAffine, RandomRotation
+from dtsflow.po.augment import RandAugment, TrivialAugmentWide
 from dtsflow.po.autocontrast import RandomAutocontrast
 from dtsflow.po.blur import GaussianBlur
 from dtsflow.po.chain import Chain
@@ -27,6 +28,7 @@ __all__ = [
     "GaussianNoise",
     "Normalize",
     "Pad",
+    "RandAugment",
     "RandomAffine",
     "RandomAutocontrast",
     "RandomCrop",
@@ -38,4 +40,5 @@ __all__ = [
     "RandomScale",
     "RandomVerticalFlip",
     "Resize",
+    "TrivialAugmentWide",
 ]

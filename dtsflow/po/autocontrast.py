@@ -51,14 +51,20 @@ class RandomAutocontrast:
 
     def apply(self, image: Image, out: Pixels, params: Row) -> None:
         """Stretch the image, or copy it."""
-        out[...] = image
-        if not params["happens"]:
-            return
-        for channel in range(image.shape[2]):
-            low, high = int(image[..., channel].min()), int(image[..., channel].max())
-            if low == high:
-                continue
-            scale = 255.0 / (high - low)
-            stretched = np.arange(256) * scale + -low * scale
-            table = np.clip(stretched, 0, 255).astype(np.uint8)
-            out[..., channel] = table[image[..., channel]]
+        if params["happens"]:
+            stretch(image, out)
+        else:
+            out[...] = image
+
+
+def stretch(image: Image, out: Pixels) -> None:
+    """Stretch each channel of more than one value from 0 to 255."""
+    out[...] = image
+    for channel in range(image.shape[2]):
+        low, high = int(image[..., channel].min()), int(image[..., channel].max())
+        if low == high:
+            continue
+        scale = 255.0 / (high - low)
+        stretched = np.arange(256) * scale + -low * scale
+        table = np.clip(stretched, 0, 255).astype(np.uint8)
+        out[..., channel] = table[image[..., channel]]

@@ -24,6 +24,7 @@ from pydantic import Field, model_validator
 from dtsflow.configurable import configurable
 from dtsflow.errors import PlanError
 from dtsflow.native.steps import StepKind
+from dtsflow.po.blend import blend
 from dtsflow.po.channels import GRAY, require_gray_or_rgb
 from dtsflow.po.grayscale import luma
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
@@ -122,11 +123,7 @@ class ColorJitter:
 
     def apply(self, image: Image, out: Pixels, params: Row) -> None:
         """Make the changes in their order."""
-        pixels = image.astype(np.int32)
-        for change in params["order"]:
-            if change >= 0:
-                pixels = _changed(pixels, NAMES[change], params)
-        out[...] = pixels
+        jitter(image, out, params)
 
     def _range(self, name: str) -> tuple[float, float] | None:
         """The factors to draw from; None where nothing changes."""
@@ -140,6 +137,18 @@ class ColorJitter:
         return None if low == high == neutral else (low, high)
 
 
+def jitter(image: Image, out: Pixels, params: Row) -> None:
+    """Make the changes that a row of JITTER says, in their order.
+
+    An image of one channel has no hue to turn, and its own luma: saturation is nothing.
+    """
+    pixels = image.astype(np.int32)
+    for change in params["order"]:
+        if change >= 0:
+            pixels = _changed(pixels, NAMES[change], params)
+    out[...] = pixels
+
+
 def _changed(pixels: Whole, name: str, params: Row) -> Whole:
     if name == "hue":
         return turn_hue(pixels, int(params["hue"]))
@@ -147,12 +156,14 @@ def _changed(pixels: Whole, name: str, params: Row) -> Whole:
     if name == "brightness":
         other = np.zeros(1, np.int32)
     elif name == "contrast":
-        other = np.array([_mean(pixels if pixels.shape[2] == GRAY else luma(pixels))], np.int32)
+        other = np.array([_mean(_luma(pixels))], np.int32)
     else:
-        other = luma(pixels)[..., None]
-    mixed = other.astype(np.float32) + params[name] * (pixels - other).astype(np.float32)
-    cut: Whole = np.clip(np.trunc(mixed), 0, 255).astype(np.int32)
-    return cut
+        other = _luma(pixels)
+    return blend(other, pixels, params[name])
+
+
+def _luma(pixels: Whole) -> Whole:
+    return pixels if pixels.shape[2] == GRAY else luma(pixels)[..., None]
 
 
 def _mean(values: Whole) -> int:

@@ -11,12 +11,14 @@ from dtsflow.po import (
     GaussianBlur,
     GaussianNoise,
     Normalize,
+    RandAugment,
     RandomAutocontrast,
     RandomErasing,
     RandomGrayscale,
     RandomHorizontalFlip,
     RandomResizedCrop,
     Resize,
+    TrivialAugmentWide,
 )
 from dtsflow.po.operation import Draws, Image, Operation, Params, Pixels, Row, Sizes
 from dtsflow.spec import ImageSpec
@@ -60,12 +62,14 @@ class Invert:
         GaussianBlur,
         GaussianNoise,
         Normalize,
+        RandAugment,
         RandomAutocontrast,
         RandomErasing,
         RandomGrayscale,
         RandomHorizontalFlip,
         RandomResizedCrop,
         Resize,
+        TrivialAugmentWide,
     ],
 )
 def test_yaml_finds_each_operation(named: type) -> None:

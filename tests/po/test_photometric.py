@@ -17,6 +17,7 @@ from dtsflow.po import (
     GaussianBlur,
     GaussianNoise,
     Normalize,
+    RandAugment,
     RandomAutocontrast,
     RandomCrop,
     RandomErasing,
@@ -24,6 +25,7 @@ from dtsflow.po import (
     RandomHorizontalFlip,
     RandomResizedCrop,
     Resize,
+    TrivialAugmentWide,
 )
 from dtsflow.po.fused import Chosen, FusedProgram, Rows, Stored, divide
 from dtsflow.po.operation import Operation
@@ -43,6 +45,9 @@ FOR_GRAY: tuple[Operation, ...] = (
     GaussianNoise(mean=-40, sigma=0),
     GaussianNoise(mean=3.3, sigma=900),
     RandomErasing(0.9, scale=(0.01, 1)),
+    RandAugment(),
+    RandAugment(num_ops=5, magnitude=25, interpolation="bilinear", fill=9),
+    TrivialAugmentWide(),
 )
 FOR_COLOURS: tuple[Operation, ...] = (
     *FOR_GRAY,
@@ -103,7 +108,7 @@ def both(
 def check(chain: Chain, channels: int, *, stored: int | None = None) -> None:
     rng = np.random.default_rng(channels)
     for epoch, (height, width) in enumerate(SIZES):
-        images = np.stack([picture(rng, height, width, channels) for _ in range(4)])
+        images = np.stack([picture(rng, height, width, channels) for _ in range(8)])
         made, wanted = both(chain, images, stored or channels, epoch)
         assert made.tobytes() == wanted.tobytes(), (height, width)
 
@@ -126,7 +131,8 @@ def test_a_recipe_is_the_same_in_every_dtype(level: str, dtype: DType, stored: i
     assert level
     last = Normalize(preset="none" if dtype is DType.UINT8 else "imagenet", dtype=dtype)
     flip = RandomHorizontalFlip()
-    first = (RandomResizedCrop(20), flip, GaussianNoise(sigma=4), flip, GaussianBlur(5))
+    cut = (RandomResizedCrop(20), flip, GaussianNoise(sigma=4), flip, GaussianBlur(5))
+    first = (*cut, RandAugment(num_ops=3))
     colour = (RandomErasing(0.8), ColorJitter(0.2, 0.2, 0.2, 0.1), RandomGrayscale(), flip)
     for chain in (
         Chain((*first, *colour, last)),

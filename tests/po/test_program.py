@@ -12,12 +12,14 @@ from dtsflow.po import (
     GaussianBlur,
     GaussianNoise,
     Normalize,
+    RandAugment,
     RandomAutocontrast,
     RandomErasing,
     RandomGrayscale,
     RandomHorizontalFlip,
     RandomResizedCrop,
     Resize,
+    TrivialAugmentWide,
 )
 from dtsflow.po.operation import Draws, Operation, Params
 from dtsflow.po.program import Program
@@ -35,6 +37,8 @@ EVERY: tuple[Operation, ...] = (
     ColorJitter(0.4, 0.4, 0.4, 0.1),
     GaussianBlur(5),
     GaussianNoise(),
+    RandAugment(),
+    TrivialAugmentWide(),
     RandomAutocontrast(),
     RandomErasing(),
     RandomGrayscale(),

@@ -30,7 +30,8 @@ constexpr int kSteps = 4;
 constexpr StepKind kKinds[] = {StepKind::scale, StepKind::scale_plain, StepKind::crop, StepKind::mirror,
                                StepKind::erase, StepKind::jitter, StepKind::grayscale,
                                StepKind::autocontrast, StepKind::blur, StepKind::noise,
-                               StepKind::flip_rows, StepKind::place, StepKind::warp, StepKind::rescale};
+                               StepKind::posterize, StepKind::solarize, StepKind::equalize,
+                               StepKind::sharpen, StepKind::augment, StepKind::flip_rows, StepKind::place, StepKind::warp, StepKind::rescale};
 constexpr std::ptrdiff_t kSamples = 2;  // of a chunk whose second one is run
 // No image between steps may take more, but for sizes that no machine has memory for.
 constexpr double kMostBytes = 1 << 18, kAbsurd = 0x1p41;
@@ -115,7 +116,7 @@ const std::vector<std::int16_t> &normals() {
 }
 
 // The numbers of a step that makes an image of a whole one: mostly what fits, or anything.
-void choose_own(Choices &choices, StepKind kind, StepParams &p) {
+void choose_own(Choices &choices, StepKind kind, StepParams &p, bool inner = false) {
   for (std::int32_t &number : p.own) number = choices.between(0, 1);
   const auto real = [&](float value) { std::int32_t bits; return std::memcpy(&bits, &value, sizeof bits), bits; };
   std::int16_t weights[30] = {};
@@ -134,6 +135,24 @@ void choose_own(Choices &choices, StepKind kind, StepParams &p) {
       }
       std::memcpy(&p.own[1], weights, sizeof weights);
       break;
+    case StepKind::posterize:
+      p.own[0] = choices.between(0, 8);
+      break;
+    case StepKind::solarize:
+    case StepKind::sharpen:
+      p.own[0] = real(static_cast<float>(choices.between(-1, 1024)) / 4);
+      break;
+    case StepKind::augment: {
+      constexpr StepKind kInner[] = {StepKind::warp, StepKind::jitter, StepKind::autocontrast,
+                                     StepKind::posterize, StepKind::solarize, StepKind::equalize,
+                                     StepKind::sharpen, StepKind::blur};
+      if (inner) break;
+      const StepKind chosen = kInner[choices.between(0, std::ssize(kInner) - 1)];
+      choose_own(choices, chosen, p, true);
+      std::copy_backward(p.own, p.own + kOwnNumbers - 1, p.own + kOwnNumbers);
+      p.own[0] = choices.rarely() ? -1 : static_cast<int>(chosen);
+      break;
+    }
     case StepKind::noise:
       p.own[2] = real(static_cast<float>(choices.between(-255, 255)));
       p.own[3] = real(static_cast<float>(choices.between(0, 255)) / 4);

@@ -1,9 +1,11 @@
 #include "family.hpp"
 
+#include "augment.hpp"
 #include "blur.hpp"
 #include "geometry.hpp"
 #include "jitter.hpp"
 #include "noise.hpp"
+#include "sharpen.hpp"
 #include "tone.hpp"
 
 namespace dtsflow {
@@ -14,6 +16,9 @@ const Form *form_of(StepKind kind) {
   static constexpr Form kJitter{jitter, true}, kGrayscale{grayscale, true};
   static constexpr Form kAutocontrast{autocontrast, true}, kBlur{blur, true};
   static constexpr Form kNoise{noise, false};  // each place of an image has its own
+  static constexpr Form kPosterize{posterize, true}, kSolarize{solarize, true};
+  static constexpr Form kEqualize{equalize, true}, kSharpen{sharpen, true};
+  static constexpr Form kAugment{augment, false};
   switch (kind) {
     case StepKind::jitter:
       return &kJitter;
@@ -33,6 +38,16 @@ const Form *form_of(StepKind kind) {
       return &kWarp;
     case StepKind::rescale:
       return &kRescale;
+    case StepKind::posterize:
+      return &kPosterize;
+    case StepKind::solarize:
+      return &kSolarize;
+    case StepKind::equalize:
+      return &kEqualize;
+    case StepKind::sharpen:
+      return &kSharpen;
+    case StepKind::augment:
+      return &kAugment;
     default:
       return nullptr;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "blend.hpp"
 #include "rgb_block.hpp"
 
 namespace dtsflow {
@@ -11,23 +12,12 @@ namespace {
 enum class Change { brightness = 0, contrast = 1, saturation = 2, hue = 3 };
 
 constexpr int kChanges = 4;
-constexpr float kMostFactor = 1e6F;  // times a pixel it fits an int
 
 struct Deed {
   Change change;
   float factor;        // of all but hue
   std::int32_t other;  // the gray to mix with (contrast), the shift (hue)
 };
-
-DTSFLOW_INLINE std::int32_t to_pixel(float value) {
-  const auto whole = static_cast<std::int32_t>(value);
-  return whole < 0 ? 0 : whole > 255 ? 255 : whole;
-}
-
-// `factor` parts of `x` and the rest of `other`, cut to a whole number.
-DTSFLOW_INLINE std::int32_t blend(std::int32_t other, std::int32_t x, float factor) {
-  return to_pixel(static_cast<float>(other) + factor * static_cast<float>(x - other));
-}
 
 DTSFLOW_INLINE void blend_all(RgbBlock &block, std::int32_t other, float factor) {
   for (std::int32_t *const plane : {block.r, block.g, block.b}) {
@@ -176,9 +166,10 @@ int read(const StepParams &params, int channels, Deed *deeds) {
       if (deed.other < 0 || deed.other > 255) return -1;
     } else {
       std::memcpy(&deed.factor, &params.own[kChanges + code], sizeof deed.factor);
-      if (!(deed.factor >= 0.0F && deed.factor <= kMostFactor)) return -1;
+      if (!is_factor(deed.factor)) return -1;
     }
-    if (channels == 1 && code >= static_cast<int>(Change::saturation)) return -1;
+    if (channels == 1 && deed.change == Change::hue) return -1;
+    if (channels == 1 && deed.change == Change::saturation) --count;  // gray is its own luma
   }
   return count;
 }

@@ -25,6 +25,11 @@ enum class StepKind : int {
   autocontrast = 34,
   blur = 35,
   noise = 36,
+  posterize = 37,
+  solarize = 38,
+  equalize = 39,
+  sharpen = 40,
+  augment = 48,
 };
 
 // Of an image or a window: bytes of a row, twice the taps of an axis and the like fit an int.
