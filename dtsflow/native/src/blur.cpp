@@ -44,26 +44,39 @@ int reflected(int i, int size) {
   return i < size ? i : period - i;
 }
 
+// Portable code takes as many at a time, which compilers vectorise; it reads and writes up
+// to one less behind the last.
+constexpr int kBlock = 32;
+
 void down_portable(const std::uint8_t *const *rows, const Weights &weights, int bytes,
                    std::int16_t *line) {
   const int radius = weights.radius;
-  for (int i = 0; i < bytes; ++i) {
-    std::int32_t sum = weights.of[0] * rows[radius][i];
+  for (int i = 0; i < bytes; i += kBlock) {
+    std::int32_t sums[kBlock];
+    for (int j = 0; j < kBlock; ++j) sums[j] = kFirstBias + weights.of[0] * rows[radius][i + j];
     for (int k = 1; k <= radius; ++k) {
-      sum += weights.of[k] * (rows[radius - k][i] + rows[radius + k][i]);
+      const std::uint8_t *const above = rows[radius - k] + i, *const below = rows[radius + k] + i;
+      for (int j = 0; j < kBlock; ++j) sums[j] += weights.of[k] * (above[j] + below[j]);
     }
-    line[i] = static_cast<std::int16_t>((sum + kFirstBias) >> kFirstShift);
+    for (int j = 0; j < kBlock; ++j) {
+      line[i + j] = static_cast<std::int16_t>(sums[j] >> kFirstShift);
+    }
   }
 }
 
 void across_portable(const std::int16_t *line, const Weights &weights, int channels, int bytes,
                      std::uint8_t *out) {
-  for (int i = 0; i < bytes; ++i) {
-    std::int32_t sum = weights.of[0] * line[i];
+  for (int i = 0; i < bytes; i += kBlock) {
+    std::int32_t sums[kBlock];
+    for (int j = 0; j < kBlock; ++j) sums[j] = kSecondBias + weights.of[0] * line[i + j];
     for (int k = 1; k <= weights.radius; ++k) {
-      sum += weights.of[k] * (line[i - k * channels] + line[i + k * channels]);
+      const std::int16_t *const left = line + i - static_cast<std::ptrdiff_t>(k) * channels;
+      const std::int16_t *const right = line + i + static_cast<std::ptrdiff_t>(k) * channels;
+      for (int j = 0; j < kBlock; ++j) sums[j] += weights.of[k] * (left[j] + right[j]);
     }
-    out[i] = static_cast<std::uint8_t>((sum + kSecondBias) >> kSecondShift);
+    for (int j = 0; j < kBlock; ++j) {
+      out[i + j] = static_cast<std::uint8_t>(sums[j] >> kSecondShift);
+    }
   }
 }
 

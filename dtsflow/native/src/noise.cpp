@@ -66,7 +66,7 @@ DTSFLOW_INLINE void rows(const View &view, Key key, float mean, float sigma,
   constexpr float kRounding = 12582912.0F;        // 1.5 * 2^23: adding it rounds half to even
   const int bytes = view.width * view.channels;
   alignas(32) std::uint16_t drawn[kElements];
-  alignas(32) std::int32_t z[kElements];
+  alignas(32) std::int16_t sizes[kElements];
   for (int y = 0; y < view.height; ++y, out += stride) {
     const std::uint8_t *const from = view.data + y * view.stride;
     for (int x = 0; x < bytes; x += kElements) {
@@ -76,18 +76,18 @@ DTSFLOW_INLINE void rows(const View &view, Key key, float mean, float sigma,
       if constexpr (kVector) draw_avx2(key, counter, row, drawn);
 #endif
       if constexpr (!kVector) draw_portable(key, counter, row, drawn);
-      for (int i = 0; i < kElements; ++i) {
-        const std::int32_t size = normals[drawn[i] & (kSignBit - 1)];
-        z[i] = drawn[i] & kSignBit ? -size : size;
-      }
+      for (int i = 0; i < kElements; ++i) sizes[i] = normals[drawn[i] & (kSignBit - 1)];
       std::uint8_t made[kElements];
       std::uint8_t given[kElements] = {};
       const int count = std::min(kElements, bytes - x);
       std::memcpy(given, from + x, static_cast<std::size_t>(count));
       for (int i = 0; i < kElements; ++i) {
-        const float noise = static_cast<float>(z[i]) * kUnit * sigma + mean;
+        const std::int32_t sign = -(drawn[i] >> 15);  // all bits set, or none
+        const std::int32_t z = (sizes[i] ^ sign) - sign;
+        const float noise = static_cast<float>(z) * kUnit * sigma + mean;
         const auto whole = static_cast<std::int32_t>((noise + kRounding) - kRounding);
-        made[i] = static_cast<std::uint8_t>(std::clamp(given[i] + whole, 0, 255));
+        const std::int32_t value = given[i] + whole;
+        made[i] = static_cast<std::uint8_t>(value < 0 ? 0 : value > 255 ? 255 : value);
       }
       std::memcpy(out + x, made, static_cast<std::size_t>(count));
     }
