@@ -10,7 +10,7 @@ from dtsflow.configurable import configurable
 from dtsflow.native.steps import StepKind
 from dtsflow.po import substep
 from dtsflow.po.affine import Interpolation
-from dtsflow.po.augmentation import AUGMENTATIONS, Which, is_signed, substeps
+from dtsflow.po.augmentation import Augmentation, Which, is_signed, substeps
 from dtsflow.po.channels import require_gray_or_rgb
 from dtsflow.po.fill import Fill, check_fill
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
@@ -22,6 +22,9 @@ Floats = npt.NDArray[np.float64]
 Place = int | npt.NDArray[np.int64]
 
 _TRANSLATE: Final = 150.0 / 331.0  # of a side, as the paper's 150 of 331 pixels
+# The greatest magnitudes, but for those of RandAugment that a side's length gives.
+_MOST: Final = np.array([0, 0.3, 0.3, 0, 0, 30, *[0.9] * 4, 0, 0, 0, 0])
+_MOST_WIDE: Final = np.array([0, 0.99, 0.99, 32, 32, 135, *[0.99] * 4, 0, 0, 0, 0])
 _WORDS: Final = 2  # of one of RandAugment's: which, and its sign
 
 
@@ -75,19 +78,21 @@ class RandAugment:
 
     def draw(self, draws: Draws, sizes: Sizes) -> Params:
         """Choose the augmentations."""
-        chosen = np.empty(len(sizes), np.dtype([("steps", SUBSTEP, (self.num_ops,))]))
-        for number in range(self.num_ops):
-            which = draws.integers(_WORDS * number, len(AUGMENTATIONS))
-            magnitude = self._magnitudes(which, sizes)
-            negative = is_signed(which) & (draws.integers(_WORDS * number + 1, 2) == 1)
-            chosen["steps"][:, number] = substeps(
-                which,
-                np.where(negative, -magnitude, magnitude),
-                sizes,
-                interpolation=self.interpolation,
-                fill=self.fill,
-            )
-        return chosen
+        # All of a chunk at once: many small arrays cost many times more.
+        first_words = range(0, self.words, _WORDS)
+        drawn = [draws.integers(word, len(Augmentation)) for word in first_words]
+        signs = [draws.integers(word + 1, 2) for word in first_words]
+        which, each = np.stack(drawn, axis=1).ravel(), sizes.repeat(self.num_ops, axis=0)
+        magnitude = self._magnitudes(which, each)
+        negative = is_signed(which) & (np.stack(signs, axis=1).ravel() == 1)
+        rows = substeps(
+            which,
+            np.where(negative, -magnitude, magnitude),
+            each,
+            interpolation=self.interpolation,
+            fill=self.fill,
+        )
+        return rows.view(np.dtype([("steps", SUBSTEP, (self.num_ops,))]))
 
     def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # unchanged
         """Change nothing."""
@@ -103,9 +108,9 @@ class RandAugment:
 
     def _magnitudes(self, which: Which, sizes: Sizes) -> Floats:
         height, width = sizes.T
-        ends = np.choose(which, [0, 0.3, 0.3, 0, 0, 30, *[0.9] * 4, 0, 0, 0, 0])
-        ends = np.where(which == AUGMENTATIONS.index("translate_x"), _TRANSLATE * width, ends)
-        ends = np.where(which == AUGMENTATIONS.index("translate_y"), _TRANSLATE * height, ends)
+        ends = _MOST[which]
+        ends = np.where(which == Augmentation.TRANSLATE_X, _TRANSLATE * width, ends)
+        ends = np.where(which == Augmentation.TRANSLATE_Y, _TRANSLATE * height, ends)
         return _magnitudes(which, ends, self.magnitude, self.num_magnitude_bins, lost=4)
 
 
@@ -142,9 +147,8 @@ class TrivialAugmentWide:
     def draw(self, draws: Draws, sizes: Sizes) -> Params:
         """Choose the augmentations."""
         bins = self.num_magnitude_bins
-        which, place = draws.integers(0, len(AUGMENTATIONS)), draws.integers(1, bins)
-        ends = np.choose(which, [0, 0.99, 0.99, 32, 32, 135, *[0.99] * 4, 0, 0, 0, 0])
-        magnitude = _magnitudes(which, ends, place, bins, lost=6)
+        which, place = draws.integers(0, len(Augmentation)), draws.integers(1, bins)
+        magnitude = _magnitudes(which, _MOST_WIDE[which], place, bins, lost=6)
         negative = is_signed(which) & (draws.integers(2, 2) == 1)
         return substeps(
             which,
@@ -178,5 +182,5 @@ def _magnitudes(
     """
     part = place / (bins - 1)
     bits = 8.0 - np.rint(part * lost)
-    found = np.where(which == AUGMENTATIONS.index("posterize"), bits, part * ends)
-    return np.where(which == AUGMENTATIONS.index("solarize"), 255.0 * (1.0 - part), found)
+    found = np.where(which == Augmentation.POSTERIZE, bits, part * ends)
+    return np.where(which == Augmentation.SOLARIZE, 255.0 * (1.0 - part), found)

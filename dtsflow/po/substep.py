@@ -20,32 +20,25 @@ from dtsflow.po.sharpness import sharpen
 from dtsflow.po.warp import MAP, warp
 
 SUBSTEP: Final = np.dtype([("kind", "<i4"), ("own", "<i4", (OWN_NUMBERS - 1,))])
-"""The step's number, -1 for none, and the bytes of its own row."""
+"""The step's number, or NONE, and the bytes of its own row."""
 
 BITS: Final = np.dtype([("bits", "<i4")])
 THRESHOLD: Final = np.dtype([("threshold", "<f4")])
 FACTOR: Final = np.dtype([("factor", "<f4")])
 
-_NONE: Final = -1
+NONE: Final = -1
+"""The kind of a row that changes nothing."""
 
 
-def nothing(count: int) -> Params:
-    """Rows that each change nothing."""
-    made = np.zeros(count, SUBSTEP)
-    made["kind"] = _NONE
-    return made
-
-
-def assign(rows: Params, where: npt.NDArray[np.bool_], kind: StepKind, own: Params) -> None:
-    """Make the rows at `where` steps of one kind, with their rows of `own`."""
+def fill_in(rows: Params, where: npt.NDArray[np.bool_], own: Params) -> None:
+    """Give the rows at `where` the rows that their steps take, in order."""
     numbers = own.view(np.int32).reshape(len(own), -1)
-    rows["kind"][where] = kind
-    rows["own"][where, : numbers.shape[1]] = numbers[where]
+    rows["own"][where, : numbers.shape[1]] = numbers
 
 
 def apply(image: Image, out: Pixels, row: Row) -> None:
     """Do what `row` says."""
-    if row["kind"] == _NONE:
+    if row["kind"] == NONE:
         out[...] = image
         return
     dtype, change = _CHANGES[StepKind(row["kind"])]

@@ -11,7 +11,7 @@ from dtsflow.errors import PlanError
 from dtsflow.native.steps import StepKind
 from dtsflow.po import substep
 from dtsflow.po.augment import RandAugment, TrivialAugmentWide
-from dtsflow.po.augmentation import AUGMENTATIONS, substeps
+from dtsflow.po.augmentation import Augmentation, substeps
 from dtsflow.po.jitter import JITTER
 from dtsflow.po.operation import Draws
 from dtsflow.po.substep import BITS, FACTOR, THRESHOLD
@@ -32,7 +32,7 @@ def picture(shape: tuple[int, ...]) -> Pixels:
 
 def augmented(image: Pixels, name: str, magnitude: float) -> Pixels:
     rows = substeps(
-        np.array([AUGMENTATIONS.index(name)]),
+        np.array([Augmentation[name.upper()]]),
         np.array([magnitude]),
         np.array([image.shape[:2]]),
         interpolation="nearest",
