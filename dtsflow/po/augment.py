@@ -34,8 +34,8 @@ class RandAugment:
 
     As torchvision's, defaults included: each is drawn from all fourteen, with
     `magnitude` of `num_magnitude_bins` as its strength, and a random sign where there
-    can be one. The strengths are evenly spaced doubles; torch's floats miss them by a
-    last bit here and there, and so may a translation by a pixel.
+    can be one. The strengths are evenly spaced, rounded to float32; torch's miss that
+    by a last bit here and there, and with it may a translation by a pixel.
     """
 
     num_ops: Annotated[int, Field(ge=1, le=16)] = 2
@@ -183,4 +183,5 @@ def _magnitudes(
     part = place / (bins - 1)
     bits = 8.0 - np.rint(part * lost)
     found = np.where(which == Augmentation.POSTERIZE, bits, part * ends)
-    return np.where(which == Augmentation.SOLARIZE, 255.0 * (1.0 - part), found)
+    found = np.where(which == Augmentation.SOLARIZE, 255.0 * (1.0 - part), found)
+    return found.astype(np.float32).astype(np.float64)
