@@ -6,6 +6,7 @@ from dtsflow.po.crop import CenterCrop, RandomCrop, RandomResizedCrop
 from dtsflow.po.fast_crop import FastRandomResizedCrop
 from dtsflow.po.flip import RandomHorizontalFlip, RandomVerticalFlip
 from dtsflow.po.identity import DoNothing
+from dtsflow.po.mixup import CutMix, Mixup
 from dtsflow.po.normalize import Normalize
 from dtsflow.po.pad import Pad
 from dtsflow.po.resize import Resize
@@ -14,8 +15,10 @@ from dtsflow.po.scale import RandomScale
 __all__ = [
     "CenterCrop",
     "Chain",
+    "CutMix",
     "DoNothing",
     "FastRandomResizedCrop",
+    "Mixup",
     "Normalize",
     "Pad",
     "RandomAffine",
