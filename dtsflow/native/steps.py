@@ -27,10 +27,16 @@ class StepKind(IntEnum):
     SCALE_PLAIN = 1
     CROP = 2
     MIRROR = 3
+    ERASE = 4
     FLIP_ROWS = 16
     PLACE = 17
     WARP = 18
     RESCALE = 19
+    JITTER = 32
+    GRAYSCALE = 33
+    AUTOCONTRAST = 34
+    BLUR = 35
+    NOISE = 36
 
 
 class Status(IntEnum):

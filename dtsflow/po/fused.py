@@ -27,6 +27,7 @@ from dtsflow.po.flip import FLIP
 from dtsflow.po.normalize import Normalize
 from dtsflow.po.operation import Image, Operation, Params, Sizes
 from dtsflow.po.window import WINDOW
+from dtsflow.seed.normal import quantiles
 from dtsflow.spec import ImageSpec
 
 Ints = npt.NDArray[np.int64]
@@ -282,6 +283,7 @@ class FusedProgram:
             finish.scale,
             finish.offset,
             np.ascontiguousarray(finish.table).view(np.uint8).reshape(-1),
+            quantiles() if StepKind.NOISE in kinds else None,
         )
 
 

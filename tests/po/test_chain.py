@@ -7,7 +7,13 @@ from dtsflow.errors import PlanError
 from dtsflow.po import (
     CenterCrop,
     Chain,
+    ColorJitter,
+    GaussianBlur,
+    GaussianNoise,
     Normalize,
+    RandomAutocontrast,
+    RandomErasing,
+    RandomGrayscale,
     RandomHorizontalFlip,
     RandomResizedCrop,
     Resize,
@@ -46,7 +52,21 @@ class Invert:
 
 
 @pytest.mark.parametrize(
-    "named", [CenterCrop, Chain, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize]
+    "named",
+    [
+        CenterCrop,
+        Chain,
+        ColorJitter,
+        GaussianBlur,
+        GaussianNoise,
+        Normalize,
+        RandomAutocontrast,
+        RandomErasing,
+        RandomGrayscale,
+        RandomHorizontalFlip,
+        RandomResizedCrop,
+        Resize,
+    ],
 )
 def test_yaml_finds_each_operation(named: type) -> None:
     assert is_configurable(named)

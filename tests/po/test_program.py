@@ -8,7 +8,13 @@ from PIL import Image as PillowImage
 from dtsflow.po import (
     CenterCrop,
     Chain,
+    ColorJitter,
+    GaussianBlur,
+    GaussianNoise,
     Normalize,
+    RandomAutocontrast,
+    RandomErasing,
+    RandomGrayscale,
     RandomHorizontalFlip,
     RandomResizedCrop,
     Resize,
@@ -26,6 +32,12 @@ EVERY: tuple[Operation, ...] = (
     Resize((9, 7), fit="exact"),
     Resize(9, fit="square"),
     RandomHorizontalFlip(),
+    ColorJitter(0.4, 0.4, 0.4, 0.1),
+    GaussianBlur(5),
+    GaussianNoise(),
+    RandomAutocontrast(),
+    RandomErasing(),
+    RandomGrayscale(),
     Normalize(preset="imagenet"),
 )
 LONG = Chain(

@@ -1,12 +1,19 @@
 #include "family.hpp"
 
+#include "blur.hpp"
 #include "geometry.hpp"
+#include "jitter.hpp"
+#include "noise.hpp"
+#include "tone.hpp"
 
 namespace dtsflow {
 
 const Form *form_of(StepKind kind) {
   static constexpr Form kFlipRows{flip_rows, true}, kPlace{place, false}, kWarp{warp, false},
       kRescale{rescale, false};
+  static constexpr Form kJitter{jitter, true}, kGrayscale{grayscale, true};
+  static constexpr Form kAutocontrast{autocontrast, true}, kBlur{blur, true};
+  static constexpr Form kNoise{noise, false};  // each place of an image has its own
   switch (kind) {
     case StepKind::flip_rows:
       return &kFlipRows;
@@ -16,6 +23,16 @@ const Form *form_of(StepKind kind) {
       return &kWarp;
     case StepKind::rescale:
       return &kRescale;
+    case StepKind::jitter:
+      return &kJitter;
+    case StepKind::grayscale:
+      return &kGrayscale;
+    case StepKind::autocontrast:
+      return &kAutocontrast;
+    case StepKind::blur:
+      return &kBlur;
+    case StepKind::noise:
+      return &kNoise;
     default:
       return nullptr;
   }

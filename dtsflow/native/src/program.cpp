@@ -101,8 +101,9 @@ Status mirror(View &view, Images &images) {
 }  // namespace
 
 Program::Program(std::vector<StepKind> steps, bool encoded, int channels, int stored_channels,
-                 Cast cast, const float *scale, const float *offset, const void *table)
-    : steps_(std::move(steps)), encoded_(encoded) {
+                 Cast cast, const float *scale, const float *offset, const void *table,
+                 std::vector<std::int16_t> normals)
+    : steps_(std::move(steps)), encoded_(encoded), normals_(std::move(normals)) {
   finish_.cast = cast;
   finish_.channels = channels;
   finish_.stored_channels = stored_channels;
@@ -117,7 +118,7 @@ Program::Program(std::vector<StepKind> steps, bool encoded, int channels, int st
 }
 
 bool Program::knows(StepKind kind) {
-  return cuts(kind) || kind == StepKind::mirror || form_of(kind);
+  return cuts(kind) || kind == StepKind::mirror || kind == StepKind::erase || form_of(kind);
 }
 
 std::int64_t Program::pixel_bytes() const {
@@ -170,29 +171,53 @@ Status Program::run(const Source &source, const StepParams *params, std::ptrdiff
   if (status != Status::ok) return status;
   Window origin = region ? visible(params[0], height, width) : Window{};
   if (region && (origin.h < 1 || origin.w < 1)) view.height = view.width = 0;
-  Images &images = scratch.step.images;
-  bool mirrored = false;
-  for (std::size_t i = 0; i < steps_.size(); ++i, params += params_stride, origin = {}) {
+  bool mirrored = false, erased = false;
+  scratch.step.normals = normals_.empty() ? nullptr : normals_.data();
+  for (std::size_t i = 0; i < steps_.size(); ++i, origin = {}) {
     const StepKind kind = steps_[i];
+    const StepParams &p = params[static_cast<std::ptrdiff_t>(i) * params_stride];
+    if (kind == StepKind::erase) {
+      erased = true;
+      if (p.h != 0 && !is_inside(p, target.height, target.width)) return Status::misfit;
+      continue;
+    }
+    if (kind == StepKind::mirror) {
+      mirrored = mirrored != (p.y != 0);
+      continue;
+    }
     if (mirrored && !is_blind(kind)) {  // other mirrors are left to the write
-      status = mirror(view, images);
+      status = mirror(view, scratch.step.images);
       if (status != Status::ok) return status;
       mirrored = false;
     }
-    if (kind == StepKind::mirror) {
-      mirrored = mirrored != (params->y != 0);
-    } else if (kind == StepKind::crop) {
-      status = crop(view, *params, origin, images);
-    } else if (const Form *const form = form_of(kind)) {
-      status = form->make(view, *params, scratch.step);
-    } else {
-      status = scale(view, *params, origin, kind == StepKind::scale, images, scratch.step.resample);
-    }
+    status = step(kind, p, origin, scratch, view);
     if (status != Status::ok) return status;
   }
   if (view.height != target.height || view.width != target.width) return Status::misfit;
   write_row(view, mirrored, finish_, target.data);
+  if (erased) erase(params, params_stride, target);
   return Status::ok;
+}
+
+// One step that makes an image; only the first one has an `origin`.
+Status Program::step(StepKind kind, const StepParams &params, const Window &origin,
+                     Scratch &scratch, View &view) const {
+  Images &images = scratch.step.images;
+  if (kind == StepKind::crop) return crop(view, params, origin, images);
+  if (const Form *const form = form_of(kind)) return form->make(view, params, scratch.step);
+  return scale(view, params, origin, kind == StepKind::scale, images, scratch.step.resample);
+}
+
+// The windows of all erasing steps, which `run` found inside, become zeros.
+void Program::erase(const StepParams *params, std::ptrdiff_t params_stride,
+                    const Target &target) const {
+  for (std::size_t i = 0; i < steps_.size(); ++i, params += params_stride) {
+    if (steps_[i] != StepKind::erase || params->h == 0) continue;
+    for (std::int64_t y = params->y; y < std::int64_t{params->y} + params->h; ++y) {
+      std::memset(target.data + (y * target.width + params->x) * pixel_bytes(), 0,
+                  static_cast<std::size_t>(params->w * pixel_bytes()));
+    }
+  }
 }
 
 }  // namespace dtsflow

@@ -31,8 +31,10 @@ struct Scratch {
 class Program {
  public:
   // The tables are copied. `encoded`: samples are JPEGs; otherwise they are pixels.
+  // `normals`: kNormals numbers for the noise, or nothing where no step makes any.
   Program(std::vector<StepKind> steps, bool encoded, int channels, int stored_channels, Cast cast,
-          const float *scale, const float *offset, const void *table);
+          const float *scale, const float *offset, const void *table,
+          std::vector<std::int16_t> normals = {});
 
   // Run on one sample whose parameters lie `params_stride` entries apart, a step each, and
   // write what must come out `target.height` x `target.width`.
@@ -46,6 +48,9 @@ class Program {
  private:
   Status open(const Source &source, const StepParams *first, int scale, Scratch &scratch,
               View &view) const;
+  Status step(StepKind kind, const StepParams &params, const Window &origin, Scratch &scratch,
+              View &view) const;
+  void erase(const StepParams *params, std::ptrdiff_t params_stride, const Target &target) const;
   bool begins_with_window() const;
 
   std::vector<StepKind> steps_;
@@ -53,6 +58,7 @@ class Program {
   Finish finish_;
   std::vector<float> affine_;
   std::vector<std::uint8_t> table_;
+  std::vector<std::int16_t> normals_;
 };
 
 }  // namespace dtsflow

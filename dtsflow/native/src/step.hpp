@@ -15,15 +15,22 @@ enum class StepKind : int {
   scale_plain = 1,
   crop = 2,    // cut the window, zeros where it leaves the image
   mirror = 3,  // left to right where the first parameter is not 0
-  flip_rows = 16,  // these: see geometry.hpp
+  erase = 4,   // the window of what is written becomes zeros; of what is written: last
+  flip_rows = 16,  // these four: see geometry.hpp
   place = 17,
   warp = 18,
   rescale = 19,
+  jitter = 32,
+  grayscale = 33,
+  autocontrast = 34,
+  blur = 35,
+  noise = 36,
 };
 
 // Of an image or a window: bytes of a row, twice the taps of an axis and the like fit an int.
 inline constexpr int kMostSide = 1 << 24;
 inline constexpr int kOwnNumbers = 16;
+inline constexpr int kNormals = 1 << 15;  // quantiles of the upper half, in 1/4096
 
 // One sample's parameters of one step: the window, the size of what comes out, in the
 // first step of a JPEG the one part in `scale` (1, 2, 4, 8) that it is decoded at (the
@@ -64,7 +71,9 @@ class Images {
 struct StepScratch {
   Images images;
   ResampleScratch resample;
-  Buffer<int> columns;
+  Buffer<int> columns;                    // place: where each column comes from
+  Buffer<std::int16_t> line;              // blur: one row between its two passes
+  const std::int16_t *normals = nullptr;  // noise: the program's, kNormals of them
 };
 
 }  // namespace dtsflow
