@@ -8,6 +8,7 @@ from dtsflow.arena.form import Form
 from dtsflow.native.steps import Finish
 from dtsflow.phase import Phase
 from dtsflow.po.chain import Chain
+from dtsflow.po.erasing import RandomErasing
 from dtsflow.reader.order import Order, Shuffle
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.reader import Mode
@@ -84,9 +85,15 @@ class PhasePlan:
 
     @cached_property
     def _finish(self) -> Finish | None:
-        """The last step, if it is left to the arena."""
-        normalize, pixels = self.phase.po.normalize, self.specs[-1]
-        if not self.arena_finishes or normalize is None or pixels.dtype is DType.UINT8:
+        """The last step, if it is left to the arena.
+
+        What was erased is zero after normalising, which a uint8 zero would not be, so
+        chains that erase are finished here.
+        """
+        po, pixels = self.phase.po, self.specs[-1]
+        normalize = po.normalize
+        erases = any(isinstance(operation, RandomErasing) for operation in po.operations)
+        if not self.arena_finishes or erases or normalize is None or pixels.dtype is DType.UINT8:
             return None
         return normalize.finish(pixels.channels)
 
