@@ -12,6 +12,7 @@ from dtsflow.po.flip import RandomHorizontalFlip, RandomVerticalFlip
 from dtsflow.po.grayscale import RandomGrayscale
 from dtsflow.po.identity import DoNothing
 from dtsflow.po.jitter import ColorJitter
+from dtsflow.po.mixup import CutMix, Mixup
 from dtsflow.po.noise import GaussianNoise
 from dtsflow.po.normalize import Normalize
 from dtsflow.po.pad import Pad
@@ -22,10 +23,12 @@ __all__ = [
     "CenterCrop",
     "Chain",
     "ColorJitter",
+    "CutMix",
     "DoNothing",
     "FastRandomResizedCrop",
     "GaussianBlur",
     "GaussianNoise",
+    "Mixup",
     "Normalize",
     "Pad",
     "RandAugment",

@@ -113,10 +113,12 @@ class CenterCrop:
     """Cut `size` from the centre, padding with zeros where the image is smaller.
 
     As torchvision's: an odd margin puts the window at the even one of its two places,
-    an odd padding goes to the right and the bottom.
+    an odd padding goes to the right and the bottom. `compat: upstream` puts the window
+    at the first of the two places.
     """
 
     size: Size
+    compat: Literal["torchvision", "upstream"] = "torchvision"
 
     @property
     def step(self) -> StepKind:
@@ -135,7 +137,8 @@ class CenterCrop:
     def draw(self, draws: Draws, sizes: Sizes) -> Params:  # noqa: ARG002  # nothing is random
         """Place the windows; y and x are negative where there is padding."""
         height, width = sides(self.size)
-        return windows(_centre(sizes[:, 0], height), _centre(sizes[:, 1], width), height, width)
+        centre = _centre if self.compat == "torchvision" else _first_centre
+        return windows(centre(sizes[:, 0], height), centre(sizes[:, 1], width), height, width)
 
     def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # all alike
         """Give `size` for every sample."""
@@ -212,4 +215,10 @@ def _centre(side: Numbers, window: int) -> Numbers:
     # Half of an odd margin rounds to even, as Python's round does.
     inside = margin // 2 + (margin & (margin // 2) & 1)
     place: Numbers = np.where(margin < 0, -((-margin) // 2), inside)
+    return place
+
+
+def _first_centre(side: Numbers, window: int) -> Numbers:
+    margin = side - window
+    place: Numbers = np.where(margin < 0, -((-margin) // 2), margin // 2)
     return place

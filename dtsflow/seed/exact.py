@@ -29,6 +29,8 @@ _RADIAN: Final = 0.017453292519943295  # pi / 180
 # Of sin(x) / x and of cos(x), without their ones, by powers of x^2: at pi / 4 the first
 # term that is left out is below 1e-17 of the result.
 _SINE_TERMS: Final = [(-1) ** k / factorial(2 * k + 1) for k in range(1, 9)]
+_LN2: Final = 0.6931471805599453
+_ARTANH_TERMS: Final = [1 / (2 * k + 1) for k in range(1, 12)]  # 0.172^24 / 25 is below 2^-64
 _COSINE_TERMS: Final = [(-1) ** k / factorial(2 * k) for k in range(1, 10)]
 
 
@@ -67,6 +69,29 @@ def log(value: float) -> float:
             "have one. Correct the range it came from."
         )
     return float(_CONTEXT.ln(Decimal(value)))
+
+
+def logs(x: npt.ArrayLike) -> Floats:
+    """Take natural logarithms of positive numbers, each right to 1e-15 of its value.
+
+    Raises:
+        PlanError: An element is not a positive, finite number.
+    """
+    value = np.asarray(x, np.float64)
+    if not np.all((value > 0) & (value < np.inf)):
+        raise PlanError(
+            f"logarithms of {value.min()}..{value.max()} were asked for, and only positive, "
+            "finite numbers have one. Correct the range that the operation draws from."
+        )
+    part, twos = np.frexp(value)
+    is_small = part < 0.5**0.5
+    part, twos = np.where(is_small, part * 2.0, part), twos - is_small
+    # ln(part) = 2 artanh(s), and part lies between the roots of 1/2 and of 2.
+    s = (part - 1.0) / (part + 1.0)
+    square = s * s
+    twice = 2.0 * s
+    rest = twice + twice * (square * _series(_ARTANH_TERMS, square))
+    return np.asarray(twos * _LN2 + rest, np.float64)
 
 
 def sin_cos(degrees: npt.ArrayLike) -> tuple[Floats, Floats]:

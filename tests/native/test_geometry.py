@@ -14,12 +14,17 @@ from dtsflow.native.steps import Status
 from dtsflow.po import (
     CenterCrop,
     Chain,
+    ColorJitter,
     DoNothing,
     FastRandomResizedCrop,
+    GaussianBlur,
+    GaussianNoise,
     Normalize,
     Pad,
     RandomAffine,
+    RandomAutocontrast,
     RandomCrop,
+    RandomGrayscale,
     RandomHorizontalFlip,
     RandomResizedCrop,
     RandomRotation,
@@ -190,3 +195,19 @@ def test_no_row_of_a_warp_spills_into_another(side: int) -> None:
         turned = RandomRotation(180, interpolation="bilinear", fill=(255, 0, 255))
         wanted, made = both((turned, RandomVerticalFlip(), turned), image, number)
         assert np.array_equal(made, wanted)
+
+
+@pytest.mark.usefixtures("level")
+def test_colours_of_an_image_whose_rows_are_read_upwards_are_the_reference() -> None:
+    image = np.random.default_rng(3).integers(0, 256, (37, 52, 3), np.uint8)
+    colours: list[Operation] = [
+        ColorJitter(0.4, 0.4, 0.4, 0.2),
+        GaussianBlur(5),
+        RandomGrayscale(1.0),
+        RandomAutocontrast(1.0),
+        GaussianNoise(),
+    ]
+    for number, colour in enumerate(colours):
+        chain = (RandomVerticalFlip(1.0), colour, RandomVerticalFlip(1.0))
+        wanted, made = both(chain, image, number)
+        assert np.abs(made.astype(int) - wanted).max() <= 1, colour

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis.strategies import floats
 
 from dtsflow.errors import PlanError
-from dtsflow.seed.exact import exp, log, sin_cos
+from dtsflow.seed.exact import exp, log, logs, sin_cos
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510")
 
@@ -130,3 +130,29 @@ def test_sines_have_the_same_bits_in_an_array_of_any_length() -> None:
 def test_sines_of_what_is_no_angle_are_refused(degrees: float) -> None:
     with pytest.raises(PlanError, match="exact sines cover"):
         sin_cos([0.0, degrees])
+
+
+@given(floats(min_value=1e-300, max_value=1e300))
+def test_logarithms_of_arrays_are_right_to_fifteen_digits(value: float) -> None:
+    truth = Context(prec=40).ln(Decimal(value))
+    assert abs(Decimal(float(logs(value))) - truth) <= abs(truth) * Decimal("1e-15")
+
+
+def test_logarithms_are_exact_at_one_and_near_it_as_right_as_elsewhere() -> None:
+    assert float(logs(1.0)) == 0.0
+    for value in (1 - 2.0**-24, 1 + 2.0**-24, 0.5**0.5, 2**0.5):
+        assert float(logs(value)) == pytest.approx(math.log(value), rel=1e-15)
+
+
+def test_logarithms_have_the_same_bits_in_an_array_of_any_length() -> None:
+    x = np.linspace(1e-6, 3, 997)
+    together = logs(x)
+    assert [float(logs(value)) for value in x] == together.tolist()
+    assert logs(x[::3]).tolist() == together[::3].tolist()
+    assert logs(np.empty(0)).shape == (0,)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
+def test_logarithms_of_what_has_none_are_refused(value: float) -> None:
+    with pytest.raises(PlanError, match="only positive, finite numbers have one"):
+        logs([1.0, value])

@@ -31,7 +31,8 @@ constexpr StepKind kKinds[] = {StepKind::scale, StepKind::scale_plain, StepKind:
                                StepKind::erase, StepKind::jitter, StepKind::grayscale,
                                StepKind::autocontrast, StepKind::blur, StepKind::noise,
                                StepKind::posterize, StepKind::solarize, StepKind::equalize,
-                               StepKind::sharpen, StepKind::augment, StepKind::flip_rows, StepKind::place, StepKind::warp, StepKind::rescale};
+                               StepKind::sharpen, StepKind::augment, StepKind::flip_rows,
+                               StepKind::place, StepKind::warp, StepKind::rescale};
 constexpr std::ptrdiff_t kSamples = 2;  // of a chunk whose second one is run
 // No image between steps may take more, but for sizes that no machine has memory for.
 constexpr double kMostBytes = 1 << 18, kAbsurd = 0x1p41;

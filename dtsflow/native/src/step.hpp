@@ -16,11 +16,11 @@ enum class StepKind : int {
   crop = 2,    // cut the window, zeros where it leaves the image
   mirror = 3,  // left to right where the first parameter is not 0
   erase = 4,   // the window of what is written becomes zeros
-  flip_rows = 16,  // these: see geometry.hpp
+  flip_rows = 16,  // these four: see geometry.hpp
   place = 17,
   warp = 18,
   rescale = 19,
-  jitter = 32,
+  jitter = 32,  // see jitter.hpp; the others are in tone.hpp or a file of their name
   grayscale = 33,
   autocontrast = 34,
   blur = 35,
@@ -76,7 +76,7 @@ class Images {
 struct StepScratch {
   Images images;
   ResampleScratch resample;
-  Buffer<int> columns;
+  Buffer<int> columns;                    // place: where each column comes from
   Buffer<std::int16_t> line;              // blur: one row between its two passes
   const std::int16_t *normals = nullptr;  // noise: the program's, kNormals of them
 };
