@@ -9,20 +9,26 @@ from dtsflow.configurable import configurable
 from dtsflow.decode.decoder import Decoder
 from dtsflow.decode.on_error import MaxErrors, OnError
 from dtsflow.decode.orientation import Orientation
+from dtsflow.decode.parse import Parse
 from dtsflow.decode.pixels import PixelDecoder
 from dtsflow.native.core import load, warn_absent
 from dtsflow.po.chain import Chain
 from dtsflow.po.fused import FusedProgram
+from dtsflow.po.record_chain import RecordChain
 from dtsflow.po.shrink import can_shrink
 from dtsflow.reader.order import Order, Shuffle, Tail, auto_lanes, window_blocks
 from dtsflow.reader.reader import Reader
 from dtsflow.reader.selection import Selection
+from dtsflow.record_phase import record_engine, record_shuffle
 from dtsflow.station.engine import Engine
 from dtsflow.station.fused import NativeEngine
 from dtsflow.station.reference import ReferenceEngine
 from dtsflow.station.station import Station
 from dtsflow.volume.data_set import DataSet
 from dtsflow.volume.data_source import Source
+from dtsflow.volume.loaded import Loaded
+from dtsflow.volume.record_set import RecordSet
+from dtsflow.volume.records import Loader
 
 Auto = Literal["auto"]
 Positive = Annotated[int, Field(ge=1, strict=True)]  # strict: true is not 1
@@ -59,10 +65,10 @@ class Phase:
         tail: What becomes of a last batch that is not full: `pad`, `drop` or `wrap`.
     """
 
-    volume: Source | None
+    volume: Source | Loader | None
     reader: Reader
-    decode: Decode
-    po: Chain
+    decode: Decode | Parse
+    po: Chain | RecordChain
     batch_size: Positive = 256
     lanes: Annotated[int, Field(ge=1, lt=1 << 16, strict=True)] | Auto = "auto"
     tail: Tail = Tail.PAD
@@ -74,7 +80,8 @@ class Phase:
         Raises:
             ConfigError: There is none, or both.
         """
-        return self.reader.source(self.volume)
+        volume = self.volume
+        return self.reader.source(Loaded(volume) if isinstance(volume, Loader) else volume)
 
     def order(
         self, volumes: DataSet, selection: Selection | None, *, seed: int, number: int
@@ -85,9 +92,6 @@ class Phase:
             PlanError: There are no samples, no steps, or lanes that do not divide.
         """
         lanes = auto_lanes(self.batch_size) if self.lanes == "auto" else self.lanes
-        shuffle = self.reader.shuffle
-        if not volumes.has_blocks and shuffle is Shuffle.BLOCKS:
-            shuffle = Shuffle.FULL  # there are no blocks to permute
         mixing = self.reader.mixing(volumes)
         sources = 1 if mixing is None else len(mixing.blocks)
         return Order(
@@ -95,36 +99,61 @@ class Phase:
             batch_size=self.batch_size,
             lanes=lanes,
             seed=seed,
-            shuffle=shuffle,
+            shuffle=self._shuffle(volumes),
             tail=self.tail,
-            window=window_blocks(self.reader.window_bytes, lanes, sources),
+            window=1
+            if isinstance(volumes, RecordSet)
+            else window_blocks(self.reader.window_bytes, lanes, sources),
             phase=number,
             mixing=mixing,
         )
 
+    def _shuffle(self, volumes: DataSet) -> Shuffle:
+        """The value of `reader.shuffle` that is in force."""
+        asked = self.reader.shuffle
+        if isinstance(volumes, RecordSet):
+            return record_shuffle(asked, volumes, self.tail)
+        if not volumes.has_blocks and asked.has_windows:
+            return Shuffle.FULL  # there are no blocks to permute
+        return asked
+
     def engine(self, volumes: DataSet, station: Station) -> Engine:
         """What one worker fills rows of `station` with."""
-        pixels = volumes.layout == "pixels"
-        decoder = PixelDecoder(volumes.image) if pixels else self.decode.start()
-        program = self.po.program(volumes.image)
-        shrinks = self.decode.scaled and not pixels and can_shrink(self.po.operations)
+        if isinstance(volumes, RecordSet):
+            return record_engine(self.decode, self.po, volumes)
+        pixels, decode, po = volumes.layout == "pixels", self.image_decode, self.image_chain
+        decoder = PixelDecoder(volumes.image) if pixels else decode.start()
+        program = po.program(volumes.image)
+        shrinks = decode.scaled and not pixels and can_shrink(po.operations)
         if (core := self.core(volumes)) is None:
             return ReferenceEngine(decoder, program, shrinks=shrinks)
-        specs = self.po.specs(volumes.image)
+        specs = po.specs(volumes.image)
         stored = station.stored_channels(specs[-1].channels, specs[-1].dtype)
         return NativeEngine(
             core,
             decoder,
             program,
-            FusedProgram(core, self.po.operations, specs, stored),
+            FusedProgram(core, po.operations, specs, stored),
             volumes.image if pixels else None,
-            turns=self.decode.orientation == "apply",
+            turns=decode.orientation == "apply",
             shrinks=shrinks,
         )
 
+    @property
+    def image_decode(self) -> Decode:
+        """How images are decoded, in a phase that has some."""
+        assert not isinstance(self.decode, Parse)  # refused at plan time
+        return self.decode
+
+    @property
+    def image_chain(self) -> Chain:
+        """What becomes of them."""
+        assert isinstance(self.po, Chain)
+        return self.po
+
     def core(self, volumes: DataSet) -> ModuleType | None:
         """The compiled core if it runs this phase; None: the reference path."""
-        if not (self.decode.allows_native or volumes.layout == "pixels"):
+        if not (self.image_decode.allows_native or volumes.layout == "pixels"):
             return None
         core = load()
         if core is None:

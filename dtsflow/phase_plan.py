@@ -5,11 +5,13 @@ from functools import cached_property
 from typing import Any
 
 from dtsflow.arena.form import Form
+from dtsflow.decode.parse import Parse
 from dtsflow.native.steps import Finish
 from dtsflow.phase import Phase
 from dtsflow.po.chain import Chain
 from dtsflow.po.erasing import RandomErasing
-from dtsflow.reader.order import Order, Shuffle
+from dtsflow.po.record_chain import Fields
+from dtsflow.reader.order import Order
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.reader import Mode
 from dtsflow.reader.samples import Bytes
@@ -34,10 +36,13 @@ class PhasePlan:
         order: Which sample stands in which row of which batch, counting only those of
             the selection, if there is one.
         lanes: The lanes of this rank.
-        specs: The image as decoded, then as each preprocess operation leaves it.
+        specs: The image as decoded, then as each preprocess operation leaves it; empty
+            where the set is one of records.
         chunk_rows: Rows that one worker fills at a time.
         selection: The samples of `reader.subset`; None: all.
         arena_finishes: Whether Normalize is done where the batches live.
+        fields: Of a set of records, the fields as parsed, then as each operation leaves
+            them.
     """
 
     name: str
@@ -50,12 +55,13 @@ class PhasePlan:
     chunk_rows: int
     selection: Selection | None = None
     arena_finishes: bool = False
+    fields: tuple[Fields, ...] = ()
 
     def engine(self) -> Engine:
         """What one worker fills rows with."""
         phase = self.phase
         if self._finish is not None:
-            phase = replace(phase, po=Chain(phase.po.operations[:-1]))
+            phase = replace(phase, po=Chain(phase.image_chain.operations[:-1]))
         return phase.engine(self.volumes, self.station)
 
     def planned_bytes(self, mode: Mode) -> int:
@@ -81,6 +87,8 @@ class PhasePlan:
     @property
     def form(self) -> Form:
         """What a batch takes in the memory that all phases share."""
+        if self.fields:
+            return Form.of_records(self.rows, self.fields[-1])
         return Form(self.rows, self.specs[-1], self.stored_channels, self._finish)
 
     @cached_property
@@ -90,7 +98,9 @@ class PhasePlan:
         What was erased is zero after normalising, which a uint8 zero would not be, so
         chains that erase are finished here.
         """
-        po, pixels = self.phase.po, self.specs[-1]
+        if self.fields:
+            return None
+        po, pixels = self.phase.image_chain, self.specs[-1]
         normalize = po.normalize
         erases = any(isinstance(operation, RandomErasing) for operation in po.operations)
         if not self.arena_finishes or erases or normalize is None or pixels.dtype is DType.UINT8:
@@ -130,22 +140,27 @@ class PhasePlan:
         label = FieldSpec("label", (), DType.INT32, Place.HOST)
         stored = FieldSpec("bytes", (None,), DType.UINT8, Place.HOST)
         on_disk = FieldSpec("bytes", (None,), DType.UINT8, Place.DISK)
-        last = len(self.specs) - 1
+        steps: list[RecordSpec] = [
+            *(RecordSpec((spec.field("image", Place.HOST), label)) for spec in self.specs),
+            *(RecordSpec(tuple(f.spec(Place.HOST) for f in of_step)) for of_step in self.fields),
+        ]
+        last = len(steps) - 1
         names = ["decode", *(f"po.operations[{i}]" for i in range(last))]
         return [
             ("volume", RecordSpec((on_disk,))),
             ("reader", RecordSpec((stored, label))),
-            *(
-                (name, RecordSpec((spec.field("image", Place.HOST), label)))
-                for name, spec in zip(names, self.specs, strict=True)
-            ),
+            *zip(names, steps, strict=True),
             ("station", RecordSpec(self._zone_fields())),
         ]
 
     def _zone_fields(self) -> tuple[FieldSpec, ...]:
+        labels = FieldSpec("labels", (self.rows,), DType.INT32, Place.ZONE)
+        if self.fields:
+            own = (field.spec(Place.ZONE) for field in self.fields[-1])
+            return (labels, *(replace(one, shape=(self.rows, *one.shape)) for one in own))
         pixels = self.specs[-1]
         return (
-            FieldSpec("labels", (self.rows,), DType.INT32, Place.ZONE),
+            labels,
             FieldSpec(
                 "images",
                 (self.rows, pixels.height, pixels.width, self.stored_channels),
@@ -157,20 +172,27 @@ class PhasePlan:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """All that the order and the pixels depend on, but for the seed, by its key."""
-        order, decode = self.order, self.phase.decode
+        order = self.order
         subset = None if self.selection is None else self.selection.digest()
         return {
             "data": self.volumes.fingerprint(),
             "batch_size": order.batch_size,
             "lanes": order.lanes,
-            "window_bytes": order.window if order.shuffle is Shuffle.BLOCKS else None,
+            "window_bytes": order.window if order.shuffle.has_windows else None,
             "shuffle": order.shuffle.value,
             "tail": order.tail.value,
-            "decode": [decode.orientation, decode.scaled, decode.on_error],
+            "decode": self._decode,
             "po": [f"{type(o).__module__}.{o!r}" for o in self.phase.po.operations],
             **({} if subset is None else {"subset": subset}),
             **self._mix,
         }
+
+    @property
+    def _decode(self) -> list[Any]:
+        decode = self.phase.decode
+        if isinstance(decode, Parse):
+            return [f"{type(decode.parser).__module__}.{decode.parser!r}", decode.on_error]
+        return [decode.orientation, decode.scaled, decode.on_error]
 
     @property
     def _mix(self) -> dict[str, Any]:

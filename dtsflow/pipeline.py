@@ -12,7 +12,6 @@ from dtsflow.configurable import configurable
 from dtsflow.consumer.consumer import Consumer
 from dtsflow.memory.budget import Budget
 from dtsflow.memory.device_plan import device_plan
-from dtsflow.memory.input_buffer import InputBuffer
 from dtsflow.memory.limit import cpu_limit
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.phase import Phase, Positive
@@ -21,6 +20,7 @@ from dtsflow.plan import Plan
 from dtsflow.ranks.rank import Rank
 from dtsflow.ranks.single import Single
 from dtsflow.reader.subset import select
+from dtsflow.record_phase import record_fields
 from dtsflow.seed.address import check_field, phase_number
 from dtsflow.station.station import Station
 from dtsflow.volume.data_set import Layout
@@ -28,6 +28,7 @@ from dtsflow.volume.data_set import Layout
 # Rows of JPEGs a worker fills at a time, at most: a NumPy call costs as much for one
 # row as for all, but in the middle of a chunk no worker can be stopped.
 CHUNK_ROWS = 64
+RECORD_CHUNK_ROWS = 1024  # most are short, and a parser is called once a chunk
 
 Auto = Literal["auto"]
 AUTO, NEVER = "auto", "never"  # what `resume` is, if no path
@@ -95,7 +96,8 @@ class Pipeline:
         phase = self.phases[name]
         volumes = phase.reader.arrange(phase.source.scan(cache), cache)
         where = "po.operations" if len(self.phases) == 1 else f"phases.{name}.po.operations"
-        specs = tuple(phase.po.specs(volumes.image, where=where))
+        fields = record_fields(phase.decode, phase.po, volumes, where)
+        specs = () if fields else tuple(phase.image_chain.specs(volumes.image, where=where))
         check_field("position", len(phase.po.operations))
         check_field("block", volumes.num_blocks)  # more than the windows of any lane
         selection = select(volumes, phase.reader.subset)
@@ -115,12 +117,13 @@ class Pipeline:
             chunk_rows=_chunk_rows(rows, workers, volumes.layout),
             selection=selection,
             arena_finishes=self.arena.finishes,
+            fields=fields,
         )
 
     def _memory_plan(self, phases: Mapping[str, PhasePlan]) -> MemoryPlan:
         """The two zones, each large enough for every phase, and what is declared."""
         forms = {name: plan.form for name, plan in phases.items()}
-        inputs = [InputBuffer(form.rows, form.image, form.pixels.dtype) for form in forms.values()]
+        inputs = [form.buffer for form in forms.values()]
         return device_plan(self.memory, inputs, lambda plan: reserve_staging(plan, forms))
 
     def _workers(self, rank: Rank) -> int:
@@ -136,4 +139,5 @@ def _chunk_rows(rows: int, workers: int, layout: Layout) -> int:
         # All cost alike, a microsecond each: as few chunks as keep both zones in work.
         return -(-rows // -(-workers // 2))
     # JPEGs differ: two chunks a worker and batch, so that none waits long for another.
-    return max(1, min(CHUNK_ROWS, rows // (2 * workers)))
+    most = RECORD_CHUNK_ROWS if layout == "records" else CHUNK_ROWS
+    return max(1, min(most, rows // (2 * workers)))

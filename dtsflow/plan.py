@@ -102,7 +102,8 @@ class Plan:
         if windows := self.windows_bytes:
             entries["streaming windows"] = windows
         for name, phase in self.phases.items():
-            if held := _HELD.get(mode := self.reading[name][0]):
+            held = _HELD.get(mode := self.reading[name][0])
+            if held and phase.volumes.layout != "records":
                 of_phase = "" if len(self.phases) == 1 else f" of {name}"
                 entries[f"{held}{of_phase}"] = phase.planned_bytes(mode)
         return entries

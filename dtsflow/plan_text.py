@@ -6,11 +6,13 @@ from dtsflow.plan import Plan
 from dtsflow.po.fused import divide
 from dtsflow.reader.block_reader import Verify
 from dtsflow.reader.order import divisors
+from dtsflow.volume.record_set import RecordSet
 
-_WITHOUT_BLOCKS = {"pixels": "raw pixels", "files": "images in files"}
+_WITHOUT_BLOCKS = {"pixels": "raw pixels", "files": "images in files", "records": "records"}
 _UNCHECKED = {
     "blocks": "no index, so its blocks have no checksums: only their structure is checked",
     "files": "no checksum of its images is known: only their sizes are checked",
+    "records": "no checksum of its records is known: their loader may check them",
 }
 
 
@@ -49,8 +51,9 @@ def _data(plan: Plan, phase: PhasePlan) -> list[str]:
     names = [str(path) for path in volumes.paths]
     shown = names if len(names) <= 4 else [*names[:2], "…", names[-1]]  # noqa: PLR2004
     mode, reason = plan.reading[phase.name]
+    classes = f"{volumes.num_classes:,} classes, " if volumes.layout != "records" else ""
     lines = [
-        f"{volumes.num_samples:,} samples, {volumes.num_classes:,} classes, {what}",
+        f"{volumes.num_samples:,} samples, {classes}{what}",
         *_mix(phase),
         *_subset(phase),
         *shown,
@@ -92,6 +95,8 @@ def _order(phase: PhasePlan) -> list[str]:
     order = phase.order
     sizes = divisors(order.lanes)
     windows = f", windows of up to {order.window} blocks" if phase.volumes.has_blocks else ""
+    if isinstance(records := phase.volumes, RecordSet) and order.shuffle.has_windows:
+        windows = f", through a buffer of {records.records.buffer:,} records"
     amplified = f"read amplification {phase.read_amplification:.2f} when streaming"
     return [
         f"{order.steps:,} steps of {order.batch_size:,} rows, tail {order.tail.value}",
@@ -104,7 +109,7 @@ def _order(phase: PhasePlan) -> list[str]:
 def _graph(plan: Plan, phase: PhasePlan) -> list[str]:
     pipeline, own = plan.pipeline, phase.phase
     how = {
-        "volume": type(own.source).__name__,
+        "volume": type(own.source if own.volume is None else own.volume).__name__,
         "reader": _reader(plan, phase),
         "decode": _decode(phase),
         "station": f"chunks of {phase.chunk_rows} rows, 2 zones",
@@ -124,7 +129,9 @@ def _graph(plan: Plan, phase: PhasePlan) -> list[str]:
 
 def _runs(phase: PhasePlan) -> dict[str, str]:
     """Where decode and each operation run: fused in the native core, or in Python."""
-    operations = phase.phase.po.operations
+    if phase.fields:
+        return {name: "Python" for name, _ in phase.edges[2:-1]}
+    operations = phase.phase.image_chain.operations
     names = ["decode", *(f"po.operations[{i}]" for i in range(len(operations)))]
     if phase.phase.core(phase.volumes) is None:
         return dict.fromkeys(names, "reference path")
@@ -148,9 +155,17 @@ def _decode(phase: PhasePlan) -> str:
 def _reader(plan: Plan, phase: PhasePlan) -> str:
     mode, _ = plan.reading[phase.name]
     reader = phase.phase.reader
+    if phase.fields:
+        return mode
     unchecked = "size" if phase.volumes.layout == "files" else "structure"
     verify = reader.verify.value if phase.volumes.has_checksums else unchecked
     return f"{mode}, {reader.io_threads} IO threads, verify {verify}"
+
+
+def _unplanned(plan: Plan) -> str:
+    if all(phase.fields for phase in plan.phases.values()):
+        return "the records of a chunk for each worker, as long as their loader gives them"
+    return "one decoded image per worker, as large as the data set's largest"
 
 
 def _memory(plan: Plan) -> list[str]:
@@ -162,7 +177,7 @@ def _memory(plan: Plan) -> list[str]:
     ]
     return [
         *lines,
-        "not planned: one decoded image per worker, as large as the data set's largest",
+        f"not planned: {_unplanned(plan)}",
         "",
         *plan.memory.table().splitlines(),
     ]
