@@ -108,7 +108,7 @@ class Form:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the images with stored channels, or of what is in their place."""
+        """The shape of images with stored channels, or of what is in their place."""
         return self.delivered.stored_shape(self.rows)
 
     @property
