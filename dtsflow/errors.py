@@ -14,6 +14,7 @@
     │   ├── StallError         one side waited longer than its limit; names that side
     │   └── ClosedError        the run, or this pass over an epoch, has ended
     ├── RanksError             launcher, communicator and configuration disagree
+    │   └── DisagreementError  the ranks are about to do different runs; all raise it
     └── MissingPartError       an optional library is absent; names what to install
 
 A caller who wants "anything wrong with my files" catches `VolumeError`; the command
@@ -74,7 +75,19 @@ class ClosedError(StationError):
 
 
 class RanksError(DtsflowError):
-    """The number of processes is not what the configuration says."""
+    """The processes are not what the configuration says, or do not come together."""
+
+
+class DisagreementError(RanksError):
+    """Something differs between ranks that must not; every rank raises it.
+
+    Attributes:
+        is_told_here: True on the one rank that is to print it.
+    """
+
+    def __init__(self, message: str, *, is_told_here: bool) -> None:
+        super().__init__(message)
+        self.is_told_here = is_told_here
 
 
 class MissingPartError(DtsflowError):
