@@ -428,7 +428,7 @@ def test_memory_is_free_once_a_run_is_closed_and_no_batch_is_kept(digits: Path) 
     assert resources is not None
     store = resources.store
     assert isinstance(store, ResidentStore)
-    read, zones = weakref.ref(store._shared.memory.base), weakref.ref(resources.arena._memory.base)
+    read, zones = weakref.ref(store._shared.table.memory.base), weakref.ref(resources.arena._memory.base)
     del resources, store
     kept = batches[-1].images
     before = kept.copy()

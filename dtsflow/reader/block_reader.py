@@ -44,7 +44,7 @@ class BlockReader:
         self, volumes: VolumeSet, verify: Verify, retries: int, pause: Callable[[float], bool]
     ) -> None:
         self._volumes = volumes
-        self._checks = verify is not Verify.NONE
+        self._verify = verify
         self._retries = retries
         self._pause = pause
         self._path: Path | None = None
@@ -73,9 +73,7 @@ class BlockReader:
                 log.warning("%s Trying again, %d of %d.", error, attempt + 1, self._retries)
                 if self._pause(_FIRST_PAUSE_S * 2**attempt):
                     return None
-        if self._checks:
-            self._volumes.check_content(block, memory)
-        return self._volumes.index(block, memory)
+        return checked_index(self._volumes, block, memory, self._verify)
 
     def close(self) -> None:
         """Close the file that was read last."""
@@ -94,6 +92,19 @@ class BlockReader:
             with contextlib.suppress(OSError):  # only a hint: all pieces at once
                 os.posix_fadvise(self._descriptor, span.offset, span.nbytes, os.POSIX_FADV_WILLNEED)
         return read_into(self._descriptor, memory, span.offset, span.path, stop=stop)
+
+
+def checked_index(
+    volumes: VolumeSet, block: int, memory: npt.NDArray[np.uint8], verify: Verify
+) -> BlockIndex:
+    """The samples of block `block`, whose bytes are in `memory`.
+
+    Raises:
+        BlockError: It is damaged.
+    """
+    if verify is not Verify.NONE:
+        volumes.check_content(block, memory)
+    return volumes.index(block, memory)
 
 
 def _may_pass(error: VolumeError) -> bool:
