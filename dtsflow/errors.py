@@ -14,7 +14,7 @@
     │   ├── StallError         one side waited longer than its limit; names that side
     │   └── ClosedError        the run, or this pass over an epoch, has ended
     ├── RanksError             launcher, communicator and configuration disagree
-    │   └── DisagreementError  the ranks are about to do different runs; all raise it
+    │   └── CommonError        what all ranks of a run raise together; one tells of it
     └── MissingPartError       an optional library is absent; names what to install
 
 A caller who wants "anything wrong with my files" catches `VolumeError`; the command
@@ -78,14 +78,16 @@ class RanksError(DtsflowError):
     """The processes are not what the configuration says, or do not come together."""
 
 
-class DisagreementError(RanksError):
-    """Something differs between ranks that must not; every rank raises it.
+class CommonError(RanksError):
+    """Ranks disagree, or one of them failed before they began; every rank raises it.
+
+    Its cause is the error of this rank, if it had one.
 
     Attributes:
         is_told_here: True on the one rank that is to print it.
     """
 
-    def __init__(self, message: str, *, is_told_here: bool) -> None:
+    def __init__(self, message: str, *, is_told_here: bool = True) -> None:
         super().__init__(message)
         self.is_told_here = is_told_here
 

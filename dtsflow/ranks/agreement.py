@@ -1,18 +1,45 @@
-"""Whether all ranks are about to do the same run."""
+"""Whether all ranks are about to do the same run, and all of them can."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count, groupby
+from typing import TypeVar
 
-from dtsflow.errors import DisagreementError
+from dtsflow.errors import CommonError, DtsflowError
 from dtsflow.ranks.group import Group
+
+T = TypeVar("T")
+
+
+def together(group: Group, work: Callable[[], T]) -> T:
+    """Return what `work` does once it is done on all ranks; all ranks call it.
+
+    Raises:
+        CommonError: It failed on some; on every rank, naming them and their reasons. A
+            rank that is alone raises its own error.
+    """
+    if group.rank.size == 1:
+        return work()
+    done: list[T] = []
+    failure: Exception | None = None
+    try:
+        done.append(work())
+    except (DtsflowError, OSError, MemoryError) as error:
+        failure = error
+    reasons = group.gather_texts("" if failure is None else str(failure) or repr(failure))
+    if not any(reasons):
+        return done[0]
+    alike = len(set(reasons)) == 1
+    lines = [f"rank {rank}: {reason}" for rank, reason in enumerate(reasons) if reason]
+    told = reasons[0] if alike else "\n".join(lines)
+    raise CommonError(told, is_told_here=group.rank.index == 0) from failure
 
 
 def agree(group: Group, facts: Mapping[str, str]) -> None:
     """Return once all ranks have told the same `facts`; all ranks call it.
 
     Raises:
-        DisagreementError: They have not; on every rank, naming each fact that differs,
+        CommonError: They have not; on every rank, naming each fact that differs,
             its values, and the ranks that have them.
     """
     told = [json.loads(text) for text in group.gather_texts(json.dumps(dict(facts)))]
@@ -23,7 +50,7 @@ def agree(group: Group, facts: Mapping[str, str]) -> None:
         if (differing := _differing([facts.get(name) for facts in told]))
     ]
     if lines:
-        raise DisagreementError(
+        raise CommonError(
             f"The {group.rank.size} ranks are not about to do the same run. Start all of them "
             "with the same command, data and installation.\n" + "\n".join(lines),
             is_told_here=group.rank.index == 0,

@@ -1,0 +1,42 @@
+"""How the failure of one rank ends the others."""
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dtsflow.errors import CommonError, DtsflowError
+from dtsflow.ranks.group import Group
+
+
+@contextmanager
+def ending_all(group: Group) -> Iterator[None]:
+    """End all ranks when the body of this `with` raises on one of them.
+
+    What all raise together ends them anyway, so then this rank only leaves; so it does
+    when the body asks to exit without a failure. A rank that is alone raises on.
+    """
+    try:
+        yield
+    except CommonError:
+        group.close()
+        raise
+    except BaseException as error:
+        if group.rank.size > 1 and not _is_clean_exit(error):
+            group.abort(reason_of(error))
+        group.close()
+        raise
+
+
+def reason_of(error: BaseException) -> str:
+    """The message of an error of ours, else the traceback: it has no other witness."""
+    if isinstance(error, DtsflowError):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return "".join(traceback.format_exception(error)).rstrip()
+
+
+def _is_clean_exit(error: BaseException) -> bool:
+    return isinstance(error, GeneratorExit) or (
+        isinstance(error, SystemExit) and error.code in (None, 0)
+    )
