@@ -81,13 +81,13 @@ def windows(config: dict[str, Any], passes: int) -> Path:
         with dtsflow.volume.open(config["volume"]["path"]) as volume:
             stored = [bytes(sample.data) for sample in volume]
         sizes = np.array([Image.open(io.BytesIO(data)).size[::-1] for data in stored])
-        program = plan.pipeline.po.program(plan.volumes.image)
+        program = plan.pipeline.phases["train"].po.program(plan.phases["train"].volumes.image)
         drawn = [
             program.draw(
-                seed=plan.order.seed,
+                seed=plan.phases["train"].order.seed,
                 ids=np.arange(len(stored)),
                 epoch=epoch,
-                phase=plan.order.phase,
+                phase=plan.phases["train"].order.phase,
                 sizes=sizes,
             )[0]
             for epoch in range(passes)

@@ -46,7 +46,7 @@ def start(values: Mapping[str, Any], *, command: str = "") -> Run:
     """Open the run that a composed tree describes; it has a folder if it has a name."""
     pipeline = build(values)
     rank = pipeline.ranks.start()
-    pipeline.volume.prepare()
+    pipeline.prepare()
     plan = pipeline.plan(rank)
     # Before the folder is made: a finished one of its name, which PATH may name, moves.
     begun = _named_state(plan)

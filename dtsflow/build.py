@@ -11,6 +11,8 @@ from pydantic import ValidationError
 
 from dtsflow.configurable import nearest, resolve_target
 from dtsflow.errors import ConfigError, DtsflowError
+from dtsflow.phase import Phase
+from dtsflow.phases import split_phases
 from dtsflow.pipeline import Pipeline
 
 _PLAIN = (str, int, float, bool, list, tuple, type(None))  # what a person wrote
@@ -23,10 +25,14 @@ def build(values: Mapping[str, Any]) -> Pipeline:
     Raises:
         ConfigError: A key, value, type or `_target_` is refused; names its config path.
     """
+    tree, phases = split_phases(values)
     paths: dict[str, str] = {}
-    check_node(values, "", paths)
+    check_node(tree, "", "", paths)
+    for name, phase in phases.items():
+        place = f"phases.{name}"
+        check_node(phase, place, place if values.get("phases") else "", paths)
     try:
-        made = instantiate(dict(values), _convert_="all")
+        made = instantiate({**tree, "phases": phases}, _convert_="all")
     except InstantiationException as error:
         raise _located(error, paths) from error
     if not isinstance(made, Pipeline):
@@ -34,35 +40,44 @@ def build(values: Mapping[str, Any]) -> Pipeline:
     return made
 
 
-def check_node(node: Any, path: str, paths: dict[str, str]) -> None:
+def check_node(node: Any, place: str, path: str, paths: dict[str, str]) -> None:
     """Check targets, keys and missing values of a tree before anything is instantiated.
 
-    `paths` receives, for each node, Hydra's way to write its place and ours: Hydra 1.3
-    writes `po.operations1` for `po.operations[1]`.
+    `place` is the node's in the tree that Hydra gets, `path` its own in the
+    configuration. `paths` receives, for each node, Hydra's way to write its place and
+    our path: Hydra 1.3 writes `po.operations1` for `po.operations[1]`.
     """
-    paths[path.replace("[", "").replace("]", "")] = path
+    paths[place.replace("[", "").replace("]", "")] = path
     if isinstance(node, Mapping):
         if "_target_" in node:
             _check_keys(node, path)
         for key, value in node.items():
-            check_node(value, f"{path}.{key}" if path else str(key), paths)
+            check_node(value, _joined(place, key), _joined(path, key), paths)
     elif isinstance(node, list):
         for number, value in enumerate(node):
-            check_node(value, f"{path}[{number}]", paths)
+            check_node(value, f"{place}[{number}]", f"{path}[{number}]", paths)
     elif node == MISSING:
         raise ConfigError(f"{path} has no value yet: give it one, as {path}=VALUE.")
 
 
+def _joined(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)
+
+
 def _check_keys(node: Mapping[Any, Any], path: str) -> None:
     target = resolve_target(str(node["_target_"]), path or "the configuration")
-    names = [field.name for field in fields(target)]
+    names = _names_of(target)
     for key in node:
         if key != "_target_" and key not in names:
-            where = f"{path}.{key}" if path else str(key)
-            names += [] if path else ["experiment"]  # a choice of options, at the top only
-            raise ConfigError(
-                f"{where}: {target.__name__} has no such key.{nearest(str(key), names)}"
-            )
+            where = _joined(path, key)
+            owner = target.__name__ if path else "the configuration"
+            # At the top all keys are known, and one that only chooses options.
+            names += [] if path else [*_names_of(Pipeline), *_names_of(Phase), "experiment"]
+            raise ConfigError(f"{where}: {owner} has no such key.{nearest(str(key), names)}")
+
+
+def _names_of(target: type[Any]) -> list[str]:
+    return [field.name for field in fields(target)]
 
 
 def _located(error: InstantiationException, paths: Mapping[str, str]) -> ConfigError:

@@ -8,15 +8,17 @@ class Place:
     """Where one pass over an epoch is.
 
     Attributes:
+        phase: The phase.
         epoch: The epoch.
         step: The first batch that is not finished.
         in_hand: Whether that batch is with the consumer now.
     """
 
-    __slots__ = ("epoch", "in_hand", "step")
+    __slots__ = ("epoch", "in_hand", "phase", "step")
 
-    def __init__(self, epoch: int, step: int) -> None:
-        self.epoch, self.step, self.in_hand = epoch, step, False
+    def __init__(self, phase: str, epoch: int, step: int) -> None:
+        self.phase, self.epoch, self.step = phase, epoch, step
+        self.in_hand = False
 
     def hand_out(self) -> None:
         """Say that batch `step` goes to the consumer."""

@@ -1,39 +1,26 @@
-"""The pipeline: the stages of a run as fields, in the order data flows through them."""
+"""The pipeline: the phases of a run, and the stages that they share."""
 
-from types import ModuleType
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dtsflow.arena.host import Host
+from dtsflow.arena.arena import ArenaConfig
 from dtsflow.configurable import configurable
 from dtsflow.consumer.consumer import Consumer
-from dtsflow.decode.decoder import Decoder
-from dtsflow.decode.on_error import MaxErrors, OnError
-from dtsflow.decode.orientation import Orientation
-from dtsflow.decode.pixels import PixelDecoder
 from dtsflow.memory.budget import Budget
+from dtsflow.memory.input_buffer import InputBuffer
 from dtsflow.memory.limit import cpu_limit
 from dtsflow.memory.plan import MemoryPlan
-from dtsflow.native.core import load, warn_absent
+from dtsflow.phase import Phase, Positive
+from dtsflow.phase_plan import PhasePlan
 from dtsflow.plan import Plan
-from dtsflow.po.chain import Chain
-from dtsflow.po.fused import FusedProgram
-from dtsflow.po.shrink import can_shrink
 from dtsflow.ranks.rank import Rank
 from dtsflow.ranks.single import Single
-from dtsflow.reader.order import Order, Shuffle, Tail, auto_lanes, window_blocks
-from dtsflow.reader.reader import Reader
-from dtsflow.reader.selection import Selection
 from dtsflow.reader.subset import select
-from dtsflow.seed.address import check_field
-from dtsflow.spec import ImageSpec
-from dtsflow.station.engine import Engine
-from dtsflow.station.fused import NativeEngine
-from dtsflow.station.reference import ReferenceEngine
+from dtsflow.seed.address import check_field, phase_number
 from dtsflow.station.station import Station
-from dtsflow.tensor.shape import Shape
-from dtsflow.volume.volume_set import Layout, VolumeSet
+from dtsflow.volume.volume_set import Layout
 
 # Rows of JPEGs a worker fills at a time, at most: a NumPy call costs as much for one
 # row as for all, but in the middle of a chunk no worker can be stopped.
@@ -41,78 +28,43 @@ CHUNK_ROWS = 64
 
 Auto = Literal["auto"]
 AUTO, NEVER = "auto", "never"  # what `resume` is, if no path
-Positive = Annotated[int, Field(ge=1, strict=True)]  # strict: true is not 1
-
-
-@runtime_checkable
-class Source(Protocol):
-    """Where the data set comes from."""
-
-    def prepare(self) -> None:
-        """Make what has to exist on disk before planning; usually nothing."""
-
-    def scan(self) -> VolumeSet:
-        """Read headers and block counts; nothing stays open."""
-
-
-@runtime_checkable
-class Decode(Protocol):
-    """How stored images are decoded."""
-
-    orientation: Orientation
-    scaled: bool
-    on_error: OnError
-    max_errors: MaxErrors
-
-    @property
-    def allows_native(self) -> bool:
-        """Whether the compiled core may decode in its place, pixel for pixel alike."""
-
-    def start(self) -> Decoder:
-        """A decoder for one worker."""
-
-    def describe(self) -> str:
-        """What will decode, for the plan."""
 
 
 @configurable
 class Pipeline:
-    """A configured run: the stages in flow order, then what they share.
+    """A configured run: its phases, then what they share, in flow order.
 
     Attributes:
+        phases: The phases of an epoch in their order; without `phases` in the
+            configuration there is one, `train`, of the stages at its top.
         name: Name of the run folder; without it the library writes none.
         seed: Seed of every random number, 0 ≤ seed < 2⁶⁴.
-        epochs: Passes over the data.
-        batch_size: Rows of a global batch, over all ranks.
+        epochs: Passes over the data, through all phases each.
         workers: Threads that decode and preprocess; `auto` is the CPUs this process may
             use, divided by the ranks of this node.
-        lanes: Canonical shards of an epoch; part of the order, so never taken from the
-            number of ranks. `auto` is the largest divisor of `batch_size` up to 16.
-        tail: What becomes of a last batch that is not full: `pad`, `drop` or `wrap`.
         max_steps: `for batch in run`, and so `dtsflow run`, ends after so many batches.
         resume: Where the run begins. `never`: at the beginning. `auto`: where the
             unfinished run of the same name was stopped, if there is one. Else a run
             folder or its state.json.
     """
 
-    volume: Source
-    reader: Reader
-    decode: Decode
-    po: Chain
+    phases: Annotated[dict[str, Phase], Field(min_length=1)]
     station: Station
-    arena: Host
+    arena: ArenaConfig
     consumer: Consumer
     ranks: Single
     memory: Budget
     name: Annotated[str, Field(min_length=1)] | None = None
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
     epochs: Annotated[int, Field(ge=1, lt=1 << 32)] = 1
-    batch_size: Positive = 256
     workers: Annotated[int, Field(ge=1, le=1024, strict=True)] | Auto = "auto"
-    lanes: Annotated[int, Field(ge=1, lt=1 << 16, strict=True)] | Auto = "auto"
-    tail: Tail = Tail.PAD
     max_steps: Positive | None = None
     resume: Annotated[str, Field(min_length=1)] = NEVER
+
+    def prepare(self) -> None:
+        """Make what has to exist on disk before planning; usually nothing."""
+        for phase in self.phases.values():
+            phase.volume.prepare()
 
     def plan(self, rank: Rank) -> Plan:
         """Work out every spec, span and order of the run for one rank.
@@ -122,75 +74,43 @@ class Pipeline:
 
         Raises:
             PlanError: The parts do not fit together.
-            VolumeError: The data set is not what it should be.
+            VolumeError: A data set is not what it should be.
         """
-        volumes = self.volume.scan()
-        specs = tuple(self.po.specs(volumes.image))
         check_field("seed", self.seed)
         check_field("epoch", self.epochs - 1)
-        check_field("position", len(self.po.operations))
-        check_field("id", volumes.num_samples)
-        check_field("block", volumes.num_blocks)  # more than the windows of any lane
-        selection = select(volumes, self.reader.subset)
-        order = self._order(volumes, selection)
-        lanes = order.lanes_of(rank.index, rank.size)
-        rows = len(lanes) * order.lane_rows
         workers = self._workers(rank)
+        phases = {name: self._phase_plan(name, rank, workers) for name in self.phases}
         return Plan(
             pipeline=self,
             rank=rank,
+            phases=phases,
+            memory=_input_plan(phases),
+            workers=workers,
+        )
+
+    def _phase_plan(self, name: str, rank: Rank, workers: int) -> PhasePlan:
+        phase = self.phases[name]
+        volumes = phase.volume.scan()
+        where = "po.operations" if len(self.phases) == 1 else f"phases.{name}.po.operations"
+        specs = tuple(phase.po.specs(volumes.image, where=where))
+        check_field("position", len(phase.po.operations))
+        check_field("id", volumes.num_samples)
+        check_field("block", volumes.num_blocks)  # more than the windows of any lane
+        selection = select(volumes, phase.reader.subset)
+        number = phase_number(name, self.phases)
+        order = phase.order(volumes, selection, seed=self.seed, number=number)
+        lanes = order.lanes_of(rank.index, rank.size)
+        rows = len(lanes) * order.lane_rows
+        return PhasePlan(
+            name=name,
+            phase=phase,
+            station=self.station,
             volumes=volumes,
             order=order,
             lanes=lanes,
             specs=specs,
-            memory=_input_plan(rows, specs[-1]),
-            workers=workers,
             chunk_rows=_chunk_rows(rows, workers, volumes.layout),
             selection=selection,
-        )
-
-    def engine(self, volumes: VolumeSet) -> Engine:
-        """What one worker fills rows with."""
-        pixels = volumes.layout == "pixels"
-        decoder = PixelDecoder(volumes.image) if pixels else self.decode.start()
-        program = self.po.program(volumes.image)
-        shrinks = self.decode.scaled and not pixels and can_shrink(self.po.operations)
-        if (core := self.core(volumes)) is None:
-            return ReferenceEngine(decoder, program, shrinks=shrinks)
-        specs = self.po.specs(volumes.image)
-        stored = self.station.stored_channels(specs[-1].channels, specs[-1].dtype)
-        return NativeEngine(
-            core,
-            decoder,
-            program,
-            FusedProgram(core, self.po.operations, specs, stored),
-            volumes.image if pixels else None,
-            turns=self.decode.orientation == "apply",
-            shrinks=shrinks,
-        )
-
-    def core(self, volumes: VolumeSet) -> ModuleType | None:
-        """The compiled core if it runs this pipeline; None: the reference path."""
-        if not (self.decode.allows_native or volumes.layout == "pixels"):
-            return None
-        core = load()
-        if core is None:
-            warn_absent()
-        return core
-
-    def _order(self, volumes: VolumeSet, selection: Selection | None) -> Order:
-        lanes = auto_lanes(self.batch_size) if self.lanes == "auto" else self.lanes
-        shuffle = self.reader.shuffle
-        if volumes.layout == "pixels" and shuffle is Shuffle.BLOCKS:
-            shuffle = Shuffle.FULL  # a pixel set has no blocks to permute
-        return Order(
-            counts=volumes.counts if selection is None else selection.counts,
-            batch_size=self.batch_size,
-            lanes=lanes,
-            seed=self.seed,
-            shuffle=shuffle,
-            tail=self.tail,
-            window=window_blocks(self.reader.window_bytes, lanes),
         )
 
     def _workers(self, rank: Rank) -> int:
@@ -209,8 +129,8 @@ def _chunk_rows(rows: int, workers: int, layout: Layout) -> int:
     return max(1, min(CHUNK_ROWS, rows // (2 * workers)))
 
 
-def _input_plan(rows: int, pixels: ImageSpec) -> MemoryPlan:
-    assert pixels.height is not None  # Chain.specs refuses a chain that ends otherwise
-    assert pixels.width is not None
-    image = Shape(1, pixels.height, pixels.width, pixels.channels)
-    return MemoryPlan().input_buffers(batch=rows, image=image, dtype=pixels.dtype).finalize()
+def _input_plan(phases: Mapping[str, PhasePlan]) -> MemoryPlan:
+    """The two zones, each large enough for every phase."""
+    forms = [plan.form for plan in phases.values()]
+    buffers = [InputBuffer(form.rows, form.image, form.pixels.dtype) for form in forms]
+    return MemoryPlan().input_buffers(inputs=buffers).finalize()

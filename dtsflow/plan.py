@@ -2,25 +2,24 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dtsflow.about import __version__
+from dtsflow.errors import PlanError
 from dtsflow.memory.plan import MemoryPlan
+from dtsflow.phase_plan import PhasePlan
 from dtsflow.ranks.rank import Rank
-from dtsflow.reader.order import Order, Shuffle
 from dtsflow.reader.reader import Mode
-from dtsflow.reader.selection import Selection
 from dtsflow.reader.store import Store
-from dtsflow.spec import FieldSpec, ImageSpec, Place, RecordSpec
+from dtsflow.reader.streaming import streaming_bytes
 from dtsflow.state import DIGITS, State
-from dtsflow.station.engine import Engine
-from dtsflow.tensor.dtype import DType
-from dtsflow.volume.volume_set import VolumeSet
 
 if TYPE_CHECKING:
     from dtsflow.pipeline import Pipeline
+    from dtsflow.reader.samples import Bytes
     from dtsflow.run import Run
     from dtsflow.telemetry.folder import RunFolder
 
@@ -37,27 +36,16 @@ class Plan:
     Attributes:
         pipeline: What was planned.
         rank: For whom.
-        volumes: The data set.
-        order: Which sample stands in which row of which batch, counting only those of
-            the selection, if there is one.
-        lanes: The lanes of this rank.
-        specs: The image as decoded, then as each preprocess operation leaves it.
-        memory: The device memory plan.
+        phases: The plan of each phase, in the order an epoch has them.
+        memory: The device memory plan, which all phases share.
         workers: Threads that fill batches.
-        chunk_rows: Rows that one worker fills at a time.
-        selection: The samples of `reader.subset`; None: all.
     """
 
     pipeline: "Pipeline"
     rank: Rank
-    volumes: VolumeSet
-    order: Order
-    lanes: range
-    specs: tuple[ImageSpec, ...]
+    phases: Mapping[str, PhasePlan]
     memory: MemoryPlan
     workers: int
-    chunk_rows: int
-    selection: Selection | None = None
 
     def open(self, folder: "RunFolder | None" = None, start: State | None = None) -> "Run":
         """Allocate memory, start threads and begin to read.
@@ -72,152 +60,125 @@ class Plan:
         self.pipeline.memory.check(self.memory_entries)
         return Run(self, folder, start)
 
-    def engine(self) -> Engine:
-        """What one worker fills rows with."""
-        return self.pipeline.engine(self.volumes)
+    def phase(self, name: str) -> PhasePlan:
+        """The plan of the phase `name`.
+
+        Raises:
+            PlanError: There is none.
+        """
+        if name not in self.phases:
+            known = ", ".join(map(repr, self.phases))
+            raise PlanError(f"There is no phase {name!r}; this run has {known}.")
+        return self.phases[name]
 
     @property
-    def stored_channels(self) -> int:
-        """Channels that a pixel takes in a zone."""
-        pixels = self.specs[-1]
-        return self.pipeline.station.stored_channels(pixels.channels, pixels.dtype)
+    def steps(self) -> int:
+        """Global batches in an epoch, of all phases together."""
+        return sum(phase.order.steps for phase in self.phases.values())
 
-    @property
-    def chunks(self) -> int:
-        """Chunks of a batch."""
-        return -(-self.rows // self.chunk_rows)
+    @cached_property
+    def beginning(self) -> State:
+        """The state of a run of which nothing was handed out yet."""
+        return State(next(iter(self.phases)), 0, 0, self.fingerprint())
 
-    @property
-    def rows(self) -> int:
-        """Rows of each batch on this rank."""
-        return len(self.lanes) * self.order.lane_rows
-
-    @property
-    def first_row(self) -> int:
-        """Where this rank's rows begin in a global batch."""
-        return self.lanes.start * self.order.lane_rows
+    def after(self, phase: str, epoch: int) -> tuple[str, int]:
+        """The phase that follows `phase` of `epoch`, and its epoch."""
+        names = list(self.phases)
+        turn = names.index(phase) + 1
+        return (names[turn], epoch) if turn < len(names) else (names[0], epoch + 1)
 
     @cached_property
     def memory_entries(self) -> dict[str, int]:
         """Bytes that the run will hold, by what they are for."""
-        mode, _ = self.reading
-        reader = self.pipeline.reader
-        held = reader.planned_bytes(mode, self.volumes, self.order, self.lanes)
-        name = "resident blocks" if mode == "resident" else "streaming windows"
-        return {**self._other_entries, name: held}
+        entries = dict(self._shared_entries)
+        if windows := self.windows_bytes:
+            entries["streaming windows"] = windows
+        for name, phase in self.phases.items():
+            if self.reading[name][0] == "resident":
+                of_phase = "" if len(self.phases) == 1 else f" of {name}"
+                entries[f"resident blocks{of_phase}"] = _resident_bytes(phase)
+        return entries
 
     @cached_property
-    def reading(self) -> tuple[Mode, str]:
-        """How blocks are held in memory, and why; no sample or order depends on it.
+    def reading(self) -> dict[str, tuple[Mode, str]]:
+        """By phase, how blocks are held in memory, and why.
+
+        No sample or order depends on it. Phases choose in their order, each from what
+        those before it leave.
 
         Raises:
             PlanError: Streaming was asked for and cannot be.
         """
-        room = self.pipeline.memory.allowed_bytes() - sum(self._other_entries.values())
-        return self.pipeline.reader.choose(self.volumes, self.order, self.lanes, max(0, room))
+        room = self.pipeline.memory.allowed_bytes() - sum(self._shared_entries.values())
+        windows = 0
+        found: dict[str, tuple[Mode, str]] = {}
+        for name, plan in self.phases.items():
+            reader = plan.phase.reader
+            mode, why = reader.choose(plan.volumes, plan.order, plan.lanes, max(0, room))
+            found[name] = mode, why
+            if mode == "resident":
+                room -= _resident_bytes(plan)
+            else:  # one allocation serves all that stream
+                grown = max(windows, streaming_bytes(plan.order, plan.lanes))
+                room, windows = room - (grown - windows), grown
+        return found
 
     @property
-    def _other_entries(self) -> dict[str, int]:
+    def windows_bytes(self) -> int:
+        """Bytes of the windows that all streaming phases share; 0 without such."""
+        streaming = [
+            plan for name, plan in self.phases.items() if self.reading[name][0] == "streaming"
+        ]
+        return max((streaming_bytes(plan.order, plan.lanes) for plan in streaming), default=0)
+
+    @property
+    def _shared_entries(self) -> dict[str, int]:
+        phases = self.phases.values()
         return {
             "zones": self.memory.total_bytes,
-            "rows beside the zones": 2 * self.rows * BESIDE_ROW_BYTES,
-            "order of an epoch": self.order.planned_bytes,
+            "rows beside the zones": 2 * max(plan.rows for plan in phases) * BESIDE_ROW_BYTES,
+            "order of an epoch": max(plan.order.planned_bytes for plan in phases),
         }
 
-    def open_store(self, epoch: int, step: int) -> Store:
-        """Start reading; what is needed from there on first."""
-        mode, _ = self.reading
-        start = (epoch, step)
-        return self.pipeline.reader.open(mode, self.volumes, self.order, self.lanes, start)
+    def open_store(self, name: str, epoch: int, step: int, windows: "Bytes | None") -> Store:
+        """Start reading for the phase `name`; what is needed from there on first.
+
+        `windows` is the memory that all streaming phases share.
+        """
+        plan, (mode, _) = self.phases[name], self.reading[name]
+        return plan.phase.reader.open(
+            mode, plan.volumes, plan.order, plan.lanes, (epoch, step), windows
+        )
 
     @property
     def total_bytes(self) -> int:
         """All bytes of `memory_entries`."""
         return sum(self.memory_entries.values())
 
-    @property
-    def read_amplification(self) -> float:
-        """Blocks that streaming reads per block: boundary blocks are read twice."""
-        return 1 + (self.order.lanes - 1) / max(1, int((self.order.counts > 0).sum()))
-
-    @property
-    def edges(self) -> list[tuple[str, RecordSpec]]:
-        """Each stage of the graph with the record that leaves it."""
-        label = FieldSpec("label", (), DType.INT32, Place.HOST)
-        stored = FieldSpec("bytes", (None,), DType.UINT8, Place.HOST)
-        on_disk = FieldSpec("bytes", (None,), DType.UINT8, Place.DISK)
-        last = len(self.specs) - 1
-        names = ["decode", *(f"po.operations[{i}]" for i in range(last))]
-        return [
-            ("volume", RecordSpec((on_disk,))),
-            ("reader", RecordSpec((stored, label))),
-            *(
-                (name, RecordSpec((spec.field("image", Place.HOST), label)))
-                for name, spec in zip(names, self.specs, strict=True)
-            ),
-            ("station", RecordSpec(self._zone_fields())),
-        ]
-
-    def _zone_fields(self) -> tuple[FieldSpec, ...]:
-        pixels = self.specs[-1]
-        return (
-            FieldSpec("labels", (self.rows,), DType.INT32, Place.ZONE),
-            FieldSpec(
-                "images",
-                (self.rows, pixels.height, pixels.width, self.stored_channels),
-                pixels.dtype,
-                Place.ZONE,
-            ),
-        )
-
     def fingerprint(self) -> dict[str, str]:
         """What a run that goes on must have as it was, each as a short digest.
 
         Workers, ranks, the reader's mode, memory and machine have no part in it.
         """
-        order, decode = self.order, self.pipeline.decode
-        items = {
-            "data": self.volumes.fingerprint(),
-            "seed": order.seed,
-            "batch_size": order.batch_size,
-            "lanes": order.lanes,
-            "window_bytes": order.window if order.shuffle is Shuffle.BLOCKS else None,
-            "shuffle": order.shuffle.value,
-            "tail": order.tail.value,
-            "decode": [decode.orientation, decode.scaled, decode.on_error],
-            "po": self._operations,
-            "algorithm": ALGORITHM,
-            **self._subset,
-        }
         return {
             name: hashlib.sha256(json.dumps(item).encode()).hexdigest()[:DIGITS]
-            for name, item in items.items()
+            for name, item in self._facts.items()
         }
 
     @property
-    def _operations(self) -> list[str]:
-        return [f"{type(o).__module__}.{o!r}" for o in self.pipeline.po.operations]
-
-    @property
-    def _subset(self) -> dict[str, str]:
-        return {} if self.selection is None else {"subset": self.selection.digest()}
+    def _facts(self) -> dict[str, Any]:
+        """By key, what all share and what each phase has there."""
+        keys = dict.fromkeys(key for plan in self.phases.values() for key in plan.facts)
+        by_phase = {
+            key: {name: plan.facts.get(key) for name, plan in self.phases.items()} for key in keys
+        }
+        return {"seed": self.pipeline.seed, **by_phase, "algorithm": ALGORITHM}
 
     def digest(self) -> str:
         """SHA-256 over what must agree for two ranks to deliver parts of one run."""
-        order = self.order
-        facts = {
-            "library": __version__,
-            "data": self.volumes.fingerprint(),
-            "batch_size": order.batch_size,
-            "lanes": order.lanes,
-            "seed": order.seed,
-            "shuffle": order.shuffle.value,
-            "tail": order.tail.value,
-            "window": order.window if order.shuffle is Shuffle.BLOCKS else None,
-            "phase": order.phase,
-            "decode": repr(self.pipeline.decode),
-            "operations": self._operations,
-            "memory": self.memory.digest(),
-            **self._subset,
-        }
+        facts = {"library": __version__, **self._facts, "memory": self.memory.digest()}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _resident_bytes(plan: PhasePlan) -> int:
+    return plan.phase.reader.planned_bytes("resident", plan.volumes, plan.order, plan.lanes)

@@ -1,6 +1,7 @@
 """The plan as a page that a person reads before starting a run."""
 
 from dtsflow.memory.drawing import human_bytes
+from dtsflow.phase_plan import PhasePlan
 from dtsflow.plan import Plan
 from dtsflow.po.fused import divide
 from dtsflow.reader.block_reader import Verify
@@ -8,13 +9,16 @@ from dtsflow.reader.order import divisors
 
 
 def plan_text(plan: Plan) -> str:
-    """What the run will do: data, order, graph with specs, memory and digest."""
-    sections = [
-        ("data", _data(plan)),
-        ("order", _order(plan)),
-        ("graph", _graph(plan)),
-        ("memory", _memory(plan)),
-    ]
+    """What the run will do: data, order and graph of each phase, memory and digest."""
+    sections = [("run", _run(plan))]
+    for name, phase in plan.phases.items():
+        of_phase = "" if len(plan.phases) == 1 else f"{name}: "
+        sections += [
+            (f"{of_phase}data", _data(plan, phase)),
+            (f"{of_phase}order", _order(phase)),
+            (f"{of_phase}graph", _graph(plan, phase)),
+        ]
+    sections.append(("memory", _memory(plan)))
     lines = [f"plan of {plan.pipeline.name or 'a run without a name'}", ""]
     for title, content in sections:
         lines += [title, *(f"  {line}".rstrip() for line in content), ""]
@@ -22,61 +26,67 @@ def plan_text(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _data(plan: Plan) -> list[str]:
-    volumes = plan.volumes
-    blocks = int((volumes.counts > 0).sum())
-    what = f"{blocks} blocks" if volumes.layout == "blocks" else "raw pixels"
-    names = [str(file.path) for file in volumes.files]
-    shown = names if len(names) <= 4 else [*names[:2], "…", names[-1]]  # noqa: PLR2004
-    mode, reason = plan.reading
-    lines = [
-        f"{volumes.num_samples:,} samples, {volumes.num_classes:,} classes, {what}",
-        *_subset(plan),
-        *shown,
-    ]
-    if reason:
-        lines.append(f"{mode}, {reason}")
-    if plan.pipeline.reader.verify is not Verify.NONE and not volumes.has_checksums:
-        lines.append("no index, so its blocks have no checksums: only their structure is checked")
-    return lines
-
-
-def _subset(plan: Plan) -> list[str]:
-    if plan.selection is None:
-        return []
-    line = f"subset: {len(plan.selection):,} of {plan.volumes.num_samples:,} samples"
-    blocks = int((plan.selection.counts > 0).sum())
-    return [f"{line}, in {blocks:,} blocks" if plan.volumes.layout == "blocks" else line]
-
-
-def _order(plan: Plan) -> list[str]:
-    order, pipeline = plan.order, plan.pipeline
-    sizes = divisors(order.lanes)
-    lines = [
-        f"{pipeline.epochs:,} epochs of {order.steps:,} steps of {order.batch_size:,} rows, "
-        f"tail {order.tail.value}, seed {order.seed}",
-        f"shuffle {order.shuffle.value}, {order.lanes} lanes of {order.lane_rows} rows, "
-        f"windows of up to {order.window} blocks",
-        f"ranks that can share it: {', '.join(map(str, sizes))}; "
-        f"read amplification {plan.read_amplification:.2f} when streaming",
-    ]
+def _run(plan: Plan) -> list[str]:
+    pipeline = plan.pipeline
+    phases = "" if len(plan.phases) == 1 else f" of {' then '.join(plan.phases)}"
+    steps = f"{pipeline.epochs:,} epochs{phases}, {plan.steps:,} steps each"
+    lines = [f"{steps}, seed {pipeline.seed}, {plan.workers} workers"]
     if pipeline.max_steps is not None:
         lines.append(f"ends after {pipeline.max_steps:,} steps")
     return lines
 
 
-def _graph(plan: Plan) -> list[str]:
-    pipeline = plan.pipeline
+def _data(plan: Plan, phase: PhasePlan) -> list[str]:
+    volumes = phase.volumes
+    blocks = int((volumes.counts > 0).sum())
+    what = f"{blocks} blocks" if volumes.layout == "blocks" else "raw pixels"
+    names = [str(file.path) for file in volumes.files]
+    shown = names if len(names) <= 4 else [*names[:2], "…", names[-1]]  # noqa: PLR2004
+    mode, reason = plan.reading[phase.name]
+    lines = [
+        f"{volumes.num_samples:,} samples, {volumes.num_classes:,} classes, {what}",
+        *_subset(phase),
+        *shown,
+    ]
+    if reason:
+        lines.append(f"{mode}, {reason}")
+    if phase.phase.reader.verify is not Verify.NONE and not volumes.has_checksums:
+        lines.append("no index, so its blocks have no checksums: only their structure is checked")
+    return lines
+
+
+def _subset(phase: PhasePlan) -> list[str]:
+    if phase.selection is None:
+        return []
+    line = f"subset: {len(phase.selection):,} of {phase.volumes.num_samples:,} samples"
+    blocks = int((phase.selection.counts > 0).sum())
+    return [f"{line}, in {blocks:,} blocks" if phase.volumes.layout == "blocks" else line]
+
+
+def _order(phase: PhasePlan) -> list[str]:
+    order = phase.order
+    sizes = divisors(order.lanes)
+    return [
+        f"{order.steps:,} steps of {order.batch_size:,} rows, tail {order.tail.value}",
+        f"shuffle {order.shuffle.value}, {order.lanes} lanes of {order.lane_rows} rows, "
+        f"windows of up to {order.window} blocks",
+        f"ranks that can share it: {', '.join(map(str, sizes))}; "
+        f"read amplification {phase.read_amplification:.2f} when streaming",
+    ]
+
+
+def _graph(plan: Plan, phase: PhasePlan) -> list[str]:
+    pipeline, own = plan.pipeline, phase.phase
     how = {
-        "volume": type(pipeline.volume).__name__,
-        "reader": _reader(plan),
-        "decode": _decode(plan),
-        "station": f"{plan.workers} workers, chunks of {plan.chunk_rows} rows, 2 zones",
+        "volume": type(own.volume).__name__,
+        "reader": _reader(plan, phase),
+        "decode": _decode(phase),
+        "station": f"chunks of {phase.chunk_rows} rows, 2 zones",
     }
-    operations = pipeline.po.describe()
+    operations = own.po.describe()
     how |= {f"po.operations[{i}]": line for i, line in enumerate(operations)}
-    runs = _runs(plan)
-    rows = [(name, how[name], runs.get(name, ""), f"-> {record}") for name, record in plan.edges]
+    runs = _runs(phase)
+    rows = [(name, how[name], runs.get(name, ""), f"-> {record}") for name, record in phase.edges]
     rows.append(("arena", type(pipeline.arena).__name__, "", "batches are views of the zones"))
     rows.append(("consumer", type(pipeline.consumer).__name__, "", ""))
     widths = [max(len(row[column]) for row in rows) for column in (0, 1, 2)]
@@ -86,15 +96,14 @@ def _graph(plan: Plan) -> list[str]:
     ]
 
 
-def _runs(plan: Plan) -> dict[str, str]:
+def _runs(phase: PhasePlan) -> dict[str, str]:
     """Where decode and each operation run: fused in the native core, or in Python."""
-    pipeline = plan.pipeline
-    names = ["decode", *(f"po.operations[{i}]" for i in range(len(pipeline.po.operations)))]
-    if pipeline.core(plan.volumes) is None:
+    operations = phase.phase.po.operations
+    names = ["decode", *(f"po.operations[{i}]" for i in range(len(operations)))]
+    if phase.phase.core(phase.volumes) is None:
         return dict.fromkeys(names, "reference path")
     found: dict[str, str] = {}
-    parts = divide(pipeline.po.operations)
-    for number, part in enumerate(parts):
+    for number, part in enumerate(divide(operations)):
         if part.is_native:
             first = 0 if number == 0 else part.start + 1
             own = range(first, part.stop + 1)
@@ -104,16 +113,16 @@ def _runs(plan: Plan) -> dict[str, str]:
     return found
 
 
-def _decode(plan: Plan) -> str:
-    if plan.volumes.layout == "pixels":
+def _decode(phase: PhasePlan) -> str:
+    if phase.volumes.layout == "pixels":
         return "raw pixels"
-    return plan.pipeline.decode.describe()
+    return phase.phase.decode.describe()
 
 
-def _reader(plan: Plan) -> str:
-    mode, _ = plan.reading
-    reader = plan.pipeline.reader
-    verify = reader.verify.value if plan.volumes.has_checksums else "structure"
+def _reader(plan: Plan, phase: PhasePlan) -> str:
+    mode, _ = plan.reading[phase.name]
+    reader = phase.phase.reader
+    verify = reader.verify.value if phase.volumes.has_checksums else "structure"
     return f"{mode}, {reader.io_threads} IO threads, verify {verify}"
 
 

@@ -3,9 +3,12 @@
 import os
 import threading
 from functools import partial
+from typing import Any
 
-from dtsflow.arena.host import HostArena
+from dtsflow.arena.arena import Arena, Feed
 from dtsflow.errors import ClosedError
+from dtsflow.memory.align import aligned_bytes
+from dtsflow.phase_plan import PhasePlan
 from dtsflow.plan import Plan
 from dtsflow.reader.row_table import RowTable
 from dtsflow.reader.store import Store
@@ -14,9 +17,19 @@ from dtsflow.station.bad_samples import BadSample, BadSamples
 from dtsflow.station.engine import Address, Engine, StageTimes
 from dtsflow.station.filler import Filler
 from dtsflow.station.substitutes import Substitutes
-from dtsflow.station.turns import ZONES, Turns
+from dtsflow.station.turns import Turns
 from dtsflow.station.workers import Workers
 from dtsflow.telemetry.folder import RunFolder
+
+
+class _PhaseResources:
+    """What one phase has for itself."""
+
+    def __init__(self, plan: PhasePlan, store: Store, workers: int) -> None:
+        self.plan = plan
+        self.store = store
+        self.engines: list[Engine] = [plan.engine() for _ in range(workers)]
+        self.substitutes = Substitutes(plan.volumes, plan.selection)
 
 
 class Resources:
@@ -27,26 +40,41 @@ class Resources:
     """
 
     def __init__(self, plan: Plan, folder: RunFolder | None, start: State) -> None:
-        pipeline = plan.pipeline
+        station = plan.pipeline.station
         self.folder = folder
-        self.arena: HostArena = pipeline.arena.open(plan.memory, plan.stored_channels)
-        self.engines: list[Engine] = [plan.engine() for _ in range(plan.workers)]
+        self._timeout_s, self._poison = station.timeout_s, station.poison
         self.workers = Workers(plan.workers)
+        self.phases: dict[str, _PhaseResources] = {}
+        self._arena: Arena | None = None
         try:
-            self.store: Store = plan.open_store(start.epoch, start.step)
+            forms = {name: phase.form for name, phase in plan.phases.items()}
+            self._arena = plan.pipeline.arena.open(plan.memory, forms)
+            self._open_phases(plan, start)
         except BaseException:
-            self.workers.close()
+            self._close_parts(wait=True)
             raise
-        self._poison = pipeline.station.poison
-        self._substitutes = Substitutes(plan.volumes, plan.selection)
         self._bad_samples: BadSamples | None = None
         self._turns: Turns | None = None
+        self._feed: Feed | None = None
+        self._store: Store | None = None
         self._closed = False
         self._process = os.getpid()
 
-    def begin(self, plan: Plan, epoch: int, turns: Turns) -> None:
+    def _open_phases(self, plan: Plan, start: State) -> None:
+        """Open all phases, first the one that is read first."""
+        windows = aligned_bytes(plan.windows_bytes) if plan.windows_bytes else None
+        for name in sorted(plan.phases, key=lambda name: name != start.phase):
+            step = start.step if name == start.phase else 0
+            store = plan.open_store(name, start.epoch, step, windows)
+            try:
+                self.phases[name] = _PhaseResources(plan.phases[name], store, plan.workers)
+            except BaseException:
+                store.close()
+                raise
+
+    def begin(self, phase: str, epoch: int, turns: Turns, stream: Any = None) -> Feed:
         """Let the workers fill the batches of a new pass; an earlier pass ends."""
-        if self._closed:
+        if self._closed or self._arena is None:
             raise ClosedError("The run is closed: open the plan again to read more batches.")
         if os.getpid() != self._process:
             raise ClosedError(
@@ -55,24 +83,35 @@ class Resources:
             )
         if self._turns is not None:
             self.end(self._turns)
-        timeout_s = plan.pipeline.station.timeout_s
         # The pass before may still be reading the memory that the next one loads into.
-        self.workers.settle(timeout_s)
-        self._turns = turns
+        self.workers.settle(self._timeout_s)
+        own = self.phases[phase]
+        plan, store = own.plan, own.store
+        self._turns, self._store = turns, store
+        self._feed = feed = self._arena.feed(
+            phase,
+            turns,
+            timeout_s=self._timeout_s,
+            progress=store.progress,
+            poison=self._poison,
+            stream=stream,
+        )
         order = plan.order.epoch(epoch)
-        self.store.begin(order, turns.steps, timeout_s)
+        store.begin(order, turns.steps, self._timeout_s)
         table = RowTable(order, plan.lanes, plan.rows, plan.selection)
         address = Address(plan.order.seed, epoch, plan.order.phase)
         bad = BadSamples(
-            plan.pipeline.decode.on_error,
+            plan.phase.decode.on_error,
             plan.volumes,
-            self._substitutes,
+            own.substitutes,
             address,
             stop=lambda: turns.is_closed,
         )
         self._bad_samples = bad
-        make = partial(Filler, self.store, table, self.arena.zones, plan.chunk_rows, bad)
-        self.workers.begin(turns, partial(_filler, make, self.engines), timeout_s=timeout_s)
+        make = partial(Filler, store, table, self._arena.zones[phase], plan.chunk_rows, bad)
+        fill_of = partial(_filler, make, own.engines)
+        self.workers.begin(turns, fill_of, timeout_s=self._timeout_s)
+        return feed
 
     def bad_samples(self, turns: Turns, step: int) -> list[BadSample]:
         """The bad samples of a filled batch, by row; they are given once."""
@@ -80,25 +119,27 @@ class Resources:
             return []
         return self._bad_samples.of_batch(step)
 
-    def release(self, turns: Turns, step: int) -> None:
-        """Give a batch's zone back to the workers, unless its pass has ended."""
-        if turns is self._turns:
-            if self._poison:
-                self.arena.zones[step % ZONES].poison()
-            turns.drain()
-
     def end(self, turns: Turns) -> None:
         """End a pass; workers leave it on their own, whatever they wait for."""
         turns.close()
         if turns is self._turns:
-            self.store.end()
-            # Both may hold an error whose frames hold the run.
-            self._turns = self._bad_samples = None
+            if self._store is not None:
+                self._store.end()
+            if self._feed is not None:
+                self._feed.end()
+            # They may hold an error whose frames hold the run.
+            self._turns = self._bad_samples = self._feed = self._store = None
 
     @property
     def times(self) -> StageTimes:
         """Seconds spent in each stage so far, summed over the workers."""
-        return StageTimes.sum_of(engine.times for engine in self.engines)
+        engines = (engine for own in self.phases.values() for engine in own.engines)
+        return StageTimes.sum_of(engine.times for engine in engines)
+
+    @property
+    def retries(self) -> dict[str, int]:
+        """By phase, how often a read was tried again so far."""
+        return {name: own.store.retries for name, own in self.phases.items()}
 
     def close(self) -> None:
         """End all threads and the log; closing again does nothing."""
@@ -109,12 +150,19 @@ class Resources:
             self._turns.close()
         # Collected inside one of its threads, which may hold a lock others want, it
         # must not wait for them; they end by themselves.
-        own = {*self.store.threads, *self.workers.threads}
-        wait = threading.current_thread() not in own
-        self.store.close(wait=wait)
-        self.workers.close(wait=wait)
+        threads = [thread for own in self.phases.values() for thread in own.store.threads]
+        wait = threading.current_thread() not in {*threads, *self.workers.threads}
+        self._close_parts(wait=wait)
         if self.folder is not None:
             self.folder.close()
+
+    def _close_parts(self, *, wait: bool) -> None:
+        for own in self.phases.values():
+            own.store.close(wait=wait)
+        self.workers.close(wait=wait)
+        if self._arena is not None:
+            self._arena.close()
+            self._arena = None  # what is still handed out keeps the memory, nothing else
 
 
 def _filler(make: "partial[Filler]", engines: list[Engine], worker: int) -> Filler:

@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
+from dtsflow.arena.arena import Delivery
 from dtsflow.arena.batch import Batch
 from dtsflow.course import Place, Stopping
 from dtsflow.errors import ClosedError, PlanError
+from dtsflow.phase_plan import PhasePlan
 from dtsflow.plan import Plan
 from dtsflow.resources import Resources
 from dtsflow.seed.address import PHASE
 from dtsflow.state import STATE, State
 from dtsflow.station.bad_samples import BadSample
 from dtsflow.station.engine import StageTimes
-from dtsflow.station.turns import ZONES, Turns
+from dtsflow.station.turns import Turns
 from dtsflow.telemetry.bad_sample_log import BadRow, BadSampleLog
 from dtsflow.telemetry.counters import Counters
 from dtsflow.telemetry.folder import RunFolder
@@ -47,17 +49,20 @@ class Run:
     def __init__(self, plan: Plan, folder: RunFolder | None, start: State | None = None) -> None:
         self.plan = plan
         self.folder = folder
-        self.start = start or State(PHASE, 0, 0, plan.fingerprint())
+        self.start = start or plan.beginning
         self.results: dict[str, Any] = {}
         reset_peak()
         self.counters = Counters(opened=time.perf_counter(), rss_before=resident_bytes())
         self._resources: Resources | None = Resources(plan, folder, self.start)
-        decode, path = plan.pipeline.decode, None if folder is None else folder.path
-        self._bad_samples = BadSampleLog(decode.on_error, decode.max_errors, path)
+        path = None if folder is None else folder.path
+        self._bad_samples = {
+            name: BadSampleLog(of.phase.decode.on_error, of.phase.decode.max_errors, path)
+            for name, of in plan.phases.items()
+        }
         self._times = StageTimes()
-        self._retries = 0
+        self._retries = dict.fromkeys(plan.phases, 0)
         self.stopping = Stopping()
-        self._place = Place(self.start.epoch, self.start.step)
+        self._place = Place(self.start.phase, self.start.epoch, self.start.step)
         self._saved = time.monotonic()
         self._failed = False
         self._closer = weakref.finalize(self, self._resources.close)
@@ -70,23 +75,22 @@ class Run:
     def passes(self) -> Iterator["Pass"]:
         """The passes of the run as configured: what is left of `epochs` at `start`.
 
-        They end after `max_steps` batches, those before `start` not counted, and when
-        the run was asked to stop.
+        An epoch is a pass through each phase. They end after `max_steps` batches, those
+        before `start` not counted, and when the run was asked to stop.
         """
-        pipeline, steps = self.plan.pipeline, self.plan.order.steps
-        if self.start.epoch >= pipeline.epochs:
+        pipeline, start = self.plan.pipeline, self.start
+        if start.epoch >= pipeline.epochs:
             log.warning(
                 "nothing is left to do: the run goes on at epoch %d, step %d, and epochs=%d",
-                *(self.start.epoch, self.start.step, pipeline.epochs),
+                *(start.epoch, start.step, pipeline.epochs),
             )
-        left = pipeline.max_steps or pipeline.epochs * steps
-        first = self.start.step
-        for epoch in range(self.start.epoch, pipeline.epochs):
-            if left <= 0 or self.stopping.ends():
-                break
-            batches = self.epoch(epoch, start_step=first, steps=left)
+        left = pipeline.max_steps or pipeline.epochs * self.plan.steps
+        phase, epoch, first = start.phase, start.epoch, start.step
+        while epoch < pipeline.epochs and left > 0 and not self.stopping.ends():
+            batches = self.epoch(epoch, phase, start_step=first, steps=left)
             left, first = left - len(batches), 0
             yield batches
+            phase, epoch = self.plan.after(phase, epoch)
 
     def epoch(
         self,
@@ -95,21 +99,21 @@ class Run:
         *,
         start_step: int = 0,
         steps: int | None = None,
+        stream: Any = None,
     ) -> "Pass":
-        """The batches of one epoch from global batch `start_step` on, at most `steps`.
+        """A phase's batches of one epoch from `start_step` on, at most `steps`.
 
         Nothing is filled before the first batch is asked for. Beginning another pass
-        ends this one.
+        ends this one. `stream` is what the consumer works on, where the arena is a
+        device's; cupy's current one by default.
 
         Raises:
             PlanError: There is no such phase, epoch or step.
             ClosedError: The run is closed.
         """
-        last = self.plan.order.steps
         if self._resources is None:
             raise ClosedError("The run is closed: open the plan again to read more batches.")
-        if phase != PHASE:
-            raise PlanError(f"There is no phase {phase!r}; this run has {PHASE!r} only.")
+        last = self.plan.phase(phase).order.steps
         epoch, start_step = _whole("epoch", epoch), _whole("start_step", start_step)
         if not 0 <= epoch < 1 << 32:
             raise PlanError(f"epoch={epoch} is out of range: epochs are 0 to 2**32 - 1.")
@@ -117,26 +121,26 @@ class Run:
             raise PlanError(f"start_step={start_step} is out of range: an epoch has {last} steps.")
         if steps is not None:
             last = min(last, start_step + max(0, _whole("steps", steps)))
-        return Pass(self, self._resources, epoch, range(start_step, last))
+        return Pass(self, self._resources, phase, epoch, range(start_step, last), stream)
 
     @property
     def bad_samples(self) -> list[BadRow]:
-        """The first thousand rows that were masked or have a substitute.
+        """The first thousand rows of each phase that were masked or have a substitute.
 
         `counters.bad_samples` counts them all, and the run folder lists them.
         """
-        return list(self._bad_samples.first)
+        return [row for of_phase in self._bad_samples.values() for row in of_phase.first]
 
-    def note(self, bad: list[BadSample], epoch: int, step: int) -> None:
+    def note(self, bad: list[BadSample], phase: PhasePlan, epoch: int, step: int) -> None:
         """Enter the bad samples of a batch that is about to be handed out.
 
         Raises:
-            DecodeError: They are more than `decode.max_errors`.
+            DecodeError: They are more than the phase's `decode.max_errors`.
         """
         if bad:
-            first_row = self.plan.first_row
-            self._bad_samples.take(bad, phase=PHASE, epoch=epoch, step=step, first_row=first_row)
-            self.counters.bad_samples = self._bad_samples.count
+            found = self._bad_samples[phase.name]
+            found.take(bad, phase=phase.name, epoch=epoch, step=step, first_row=phase.first_row)
+            self.counters.bad_samples = sum(log.count for log in self._bad_samples.values())
 
     def enter(self, place: Place) -> None:
         """Make the place of a pass the run's own, unless the run is to end."""
@@ -151,10 +155,11 @@ class Run:
         one: what became of it is not known. It has an answer at any time, also before
         the first batch and after `close`.
         """
-        epoch, step = self._place.epoch, self._place.handed_out
-        if step >= self.plan.order.steps:
-            epoch, step = epoch + 1, 0
-        return State(PHASE, epoch, step, self.start.fingerprint)
+        place = self._place
+        phase, epoch, step = place.phase, place.epoch, place.handed_out
+        if step >= self.plan.phases[phase].order.steps:
+            (phase, epoch), step = self.plan.after(phase, epoch), 0
+        return State(phase, epoch, step, self.start.fingerprint)
 
     def save(self, *, every_s: float = 0.0) -> None:
         """Write the state into the run folder, unless that was done `every_s` ago.
@@ -172,7 +177,7 @@ class Run:
 
     def _write_state(self, folder: RunFolder, *, durable: bool = False) -> None:
         state = self.state()
-        if not state.is_beginning:  # a run that is started anew begins there, too
+        if state != self.plan.beginning:  # a run that is started anew begins there, too
             folder.write(STATE, state.to_json(), durable=durable)
 
     def stop(self) -> None:
@@ -196,7 +201,7 @@ class Run:
         finally:
             self._closer()
         if resources is not None:
-            self._times, self._retries = resources.times, resources.store.retries
+            self._times, self._retries = resources.times, resources.retries
             if self.folder is not None and not self._failed:
                 self._write_report(self.folder)
 
@@ -217,13 +222,17 @@ class Run:
         command = "" if self.folder is None else self.folder.command
         times, retries = self._times, self._retries
         if self._resources is not None:
-            times, retries = self._resources.times, self._resources.store.retries
-        start = self.start
-        resumed = None if start.is_beginning else {"epoch": start.epoch, "step": start.step}
+            times, retries = self._resources.times, self._resources.retries
         told = report(self.plan, self.counters, times, self.results, command)
-        mode, reason = self.plan.reading
-        reader = {"mode": mode, "reason": reason, "io_retries": retries}
-        return {**told, "reader": reader, "resumed_from": resumed}
+        for name, of_phase in told["phases"].items():
+            of_phase["reader"]["io_retries"] = retries[name]
+        return {**told, "resumed_from": self._resumed_from()}
+
+    def _resumed_from(self) -> dict[str, Any] | None:
+        start = self.start
+        if start == self.plan.beginning:
+            return None
+        return {"phase": start.phase, "epoch": start.epoch, "step": start.step}
 
     def fail(self) -> None:
         """Remember that the run did not go as planned, so that it writes no report."""
@@ -247,44 +256,54 @@ def _whole(name: str, value: int) -> int:
 
 
 class Pass:
-    """The batches of one epoch; `len` is right before the first one is made.
+    """A phase's batches of one epoch; `len` is right before the first one is made.
 
     Attributes:
+        phase: Name of the phase.
         epoch: The epoch.
     """
 
-    def __init__(self, run: Run, resources: Resources, epoch: int, steps: range) -> None:
+    def __init__(  # made in one place only
+        self,
+        run: Run,
+        resources: Resources,
+        phase: str,
+        epoch: int,
+        steps: range,
+        stream: Any,
+    ) -> None:
         self._run = run  # kept, so that a run lives as long as its passes
         self._resources = resources
-        self.epoch, self._steps = epoch, steps
+        self.phase, self.epoch, self._steps = phase, epoch, steps
+        self._plan = run.plan.phases[phase]
+        self._stream = stream
 
     def __len__(self) -> int:
         return len(self._steps)
 
     def __iter__(self) -> Iterator[Batch]:
         run, resources = self._run, self._resources
-        plan = run.plan
-        place = Place(self.epoch, self._steps.start)
+        place = Place(self.phase, self.epoch, self._steps.start)
         if not self._steps:
             run.enter(place)
             return
-        turns = Turns(self._steps, chunks=plan.chunks)
+        turns = Turns(self._steps, chunks=self._plan.chunks)
         asked = time.perf_counter()
         with self._at_work(turns, place):
             run.stopping.watch(turns)
             run.enter(place)
-            resources.begin(plan, self.epoch, turns)
+            feed = resources.begin(self.phase, self.epoch, turns, self._stream)
             for _ in self._steps:
                 run.stopping.check()
-                step = turns.wait(plan.pipeline.station.timeout_s, resources.store.progress)
-                run.note(resources.bad_samples(turns, step), self.epoch, step)
-                batch = self._batch(step)
-                run.counters.delivered(batch.valid, asked)
+                batch = self._batch(feed.take())
+                bad = resources.bad_samples(turns, batch.step)
+                run.note(bad, self._plan, self.epoch, batch.step)
+                run.counters.delivered(batch.valid, asked, self.phase)
                 place.hand_out()
                 yield batch
                 place.finish()
                 asked = time.perf_counter()
-                resources.release(turns, step)
+                feed.give_back()
                 run.save(every_s=SAVE_S)
             run.save()
 
@@ -306,19 +325,19 @@ class Pass:
             run.stopping.leave(turns)
             self._resources.end(turns)
             delivered = place.handed_out - self._steps.start
-            log.info("epoch %d: %d of %d steps", self.epoch, delivered, len(self))
+            what = (self.phase, self.epoch, delivered, len(self))
+            log.info("%s, epoch %d: %d of %d steps", *what)
 
-    def _batch(self, step: int) -> Batch:
-        zone = self._resources.arena.zones[step % ZONES]
+    def _batch(self, delivery: Delivery) -> Batch:
         return Batch(
-            images=zone.images,
-            padded=zone.padded,
-            labels=zone.labels,
-            valid=zone.valid,
-            sample_ids=zone.sample_ids,
-            phase=PHASE,
+            images=delivery.images,
+            padded=delivery.padded,
+            labels=delivery.labels,
+            valid=delivery.valid,
+            sample_ids=delivery.sample_ids,
+            phase=self.phase,
             epoch=self.epoch,
-            step=step,
-            first_row=self._run.plan.first_row,
-            zone=step % ZONES,
+            step=delivery.step,
+            first_row=self._plan.first_row,
+            zone=delivery.zone,
         )

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtsflow.errors import ConfigError
-from dtsflow.seed.address import PHASE
 
 if TYPE_CHECKING:
     from dtsflow.plan import Plan
@@ -37,11 +36,6 @@ class State:
     epoch: int
     step: int
     fingerprint: Mapping[str, str]
-
-    @property
-    def is_beginning(self) -> bool:
-        """Whether nothing has been handed out yet."""
-        return (self.epoch, self.step) == (0, 0)
 
     def to_json(self) -> str:
         """The state as text, less than `MAX_BYTES` of it."""
@@ -97,10 +91,11 @@ class State:
                 "batches would not be the ones that are left. Configure what it had (config.yaml "
                 "beside it says so), or start anew with resume=never."
             )
-        if self.phase != PHASE:
-            raise _refusal(where, f"there is no phase {self.phase!r}, only {PHASE!r}")
-        if self.step >= plan.order.steps:
-            raise _refusal(where, f"step {self.step} of an epoch with {plan.order.steps}")
+        if self.phase not in plan.phases:
+            raise _refusal(where, f"there is no phase {self.phase!r}")
+        steps = plan.phases[self.phase].order.steps
+        if self.step >= steps:
+            raise _refusal(where, f"step {self.step} of an epoch with {steps}")
 
 
 def state_at(place: str) -> Path:

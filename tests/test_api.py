@@ -26,10 +26,10 @@ def test_overrides_and_trees_are_laid_over_in_turn(digits: Path) -> None:
         {"volume": {"path": "nowhere"}, "seed": 1, "station": {"poison": True}},
         {"volume": {"path": str(digits)}, "seed": 2, "station": {"timeout_s": 9}},
     ]
-    with dtsflow.open("+experiment=mnist", trees[0], "batch_size=6", trees[1]) as run:
+    with dtsflow.open("po=mnist", trees[0], "batch_size=6", trees[1]) as run:
         pipeline = run.plan.pipeline
         assert pipeline.seed == 2
-        assert pipeline.batch_size == 6
+        assert pipeline.phases["train"].batch_size == 6
         assert pipeline.station.poison
         assert pipeline.station.timeout_s == 9
         assert len(run.epoch(0)) == 2
@@ -37,14 +37,14 @@ def test_overrides_and_trees_are_laid_over_in_turn(digits: Path) -> None:
 
 
 def test_without_a_name_nothing_is_written(digits: Path) -> None:
-    with dtsflow.open("+experiment=mnist", f"volume.path={digits}") as run:
+    with dtsflow.open("po=mnist", f"volume.path={digits}") as run:
         assert run.folder is None
         list(run.epoch(0))
     assert sorted(path.name for path in Path.cwd().iterdir()) == [digits.name]
 
 
 def test_a_name_makes_a_folder_whose_config_opens_the_same_run(digits: Path) -> None:
-    with dtsflow.open("+experiment=mnist", f"volume.path={digits}", "name=a/b") as run:
+    with dtsflow.open("po=mnist", f"volume.path={digits}", "name=a/b") as run:
         first = run.plan.digest()
         list(run.epoch(0))
     folder = Path("runs/a/b")
@@ -65,7 +65,7 @@ def test_a_folder_of_configs_is_searched_first(digits: Path, tmp_path_factory: A
     (extra / "experiment" / "ours.yaml").write_text(text)
     for given in (extra, str(extra)):
         with dtsflow.open("+experiment=ours", config_dir=given) as run:
-            assert run.plan.order.seed == 77
+            assert run.plan.phases["train"].order.seed == 77
 
 
 def refuse_memory(digits: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from dtsflow.build import build
 from dtsflow.compose import compose, shipped_conf
+from dtsflow.phase import Phase
 from dtsflow.pipeline import Pipeline
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
 from dtsflow.volume.format import Kind
@@ -17,8 +18,9 @@ VOCABULARY = {
     "errors", "configurable", "spec", "seed", "tensor", "memory", "ranks", "native",
 }  # fmt: skip
 ASSEMBLY = {
-    "__init__", "__main__", "about", "api", "build", "cli", "compose", "course", "pipeline",
-    "plan", "plan_text", "resources", "run", "state", "telemetry", "testing",
+    "__init__", "__main__", "about", "api", "build", "cli", "compose", "course", "phase",
+    "phase_plan", "phases", "pipeline", "plan", "plan_text", "resources", "run", "state",
+    "telemetry", "testing",
 }  # fmt: skip
 STAGES = ["volume", "reader", "decode", "po", "station", "arena", "consumer"]
 RIM = {"cupy": "arena/device.py", "mpi4py": "ranks/mpi.py", "turbojpeg": "decode/turbojpeg.py"}
@@ -42,8 +44,9 @@ def imports(module: Path) -> set[str]:
 
 
 def test_stages_are_the_fields_of_the_pipeline_in_flow_order() -> None:
-    names = [field.name for field in fields(Pipeline)]
-    assert names[: len(STAGES)] == STAGES
+    own = [field.name for field in fields(Phase)]
+    shared = [field.name for field in fields(Pipeline) if field.name != "phases"]
+    assert [name for name in (*own, *shared) if name in STAGES] == STAGES
     assert all((PACKAGE / stage / "__init__.py").is_file() for stage in STAGES)
 
 
@@ -93,7 +96,7 @@ OPTIONS = sorted(
     for file in group.glob("*.yaml")
 )
 EXPERIMENTS = sorted(file.stem for file in (shipped_conf() / "experiment").glob("*.yaml"))
-NEEDS = {"mnist": Kind.MNIST, "cifar_train": Kind.CIFAR10}
+NEEDS = {"mnist": Kind.MNIST, "cifar_train": Kind.CIFAR10, "cifar_val": Kind.CIFAR10}
 KIND_OF = {"mnist": Kind.MNIST, "cifar10": Kind.CIFAR10, "cifar100": Kind.CIFAR100}
 
 
@@ -107,8 +110,9 @@ def data(tmp_path: Path) -> Path:
 
 def plans(*overrides: str) -> None:
     pipeline = build(compose(overrides).values)
-    pipeline.volume.prepare()
-    assert pipeline.plan(pipeline.ranks.start()).order.steps >= 1
+    pipeline.prepare()
+    plan = pipeline.plan(pipeline.ranks.start())
+    assert all(phase.order.steps >= 1 for phase in plan.phases.values())
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
@@ -131,6 +135,9 @@ def test_every_experiment_plans_and_is_a_short_diff(experiment: str, data: Path)
     kind = KIND_OF.get(experiment)
     path = data / (f"{kind.value if kind else 'images'}.dts")
     overrides = [f"+experiment={experiment}", "tail=pad", f"volume.path={path}"]
+    if "phases:" in file.read_text():
+        overrides[1] = f"phases.val.volume.path={path}"
+        overrides.append("batch_size=4")
     if experiment == "quickstart":
         overrides = [overrides[0], f"volume.path={data / 'made'}", "volume.images=6"]
     plans(*overrides)

@@ -28,9 +28,9 @@ def refusal(*overrides: str) -> str:
 def test_the_defaults_make_a_pipeline_of_frozen_values() -> None:
     pipeline = build(values_of("+experiment=imagenet_train"))
     assert isinstance(pipeline, Pipeline)
-    assert pipeline.tail is Tail.DROP
-    assert isinstance(pipeline.po.operations[0], RandomResizedCrop)
-    assert isinstance(pipeline.po.operations[1], RandomHorizontalFlip)
+    assert pipeline.phases["train"].tail is Tail.DROP
+    assert isinstance(pipeline.phases["train"].po.operations[0], RandomResizedCrop)
+    assert isinstance(pipeline.phases["train"].po.operations[1], RandomHorizontalFlip)
     with pytest.raises(AttributeError):
         pipeline.seed = 3  # type: ignore[misc]  # that it is refused is the point
     assert pickle.loads(pickle.dumps(pipeline)) == pipeline
@@ -73,7 +73,10 @@ def test_the_place_in_a_list_is_named_as_people_write_it() -> None:
     ("override", "message"),
     [
         ("+reader.shufle=none", "reader.shufle: Reader has no such key. Did you mean 'shuffle'?"),
-        ("+batchsize=3", "batchsize: Pipeline has no such key. Did you mean 'batch_size'?"),
+        (
+            "+batchsize=3",
+            "batchsize: the configuration has no such key. Did you mean 'batch_size'?",
+        ),
         ("+station.zones=3", "station.zones: Station has no such key. Valid names: "),
         ("+reader._partial_=true", "reader._partial_: Reader has no such key."),
     ],
@@ -136,4 +139,4 @@ def test_a_refused_combination_inside_a_class_keeps_its_path() -> None:
 
 def test_building_opens_allocates_and_starts_nothing(tmp_path: Path) -> None:
     absent = tmp_path / "absent.dts"
-    assert build(values_of(f"volume.path={absent}")).volume is not None
+    assert build(values_of(f"volume.path={absent}")).phases["train"].volume is not None

@@ -18,7 +18,7 @@ import pytest
 
 import dtsflow
 from dtsflow.errors import BlockError, ClosedError, VolumeError
-from dtsflow.plan import Plan
+from dtsflow.phase_plan import PhasePlan
 from dtsflow.reader import block_reader
 from dtsflow.reader.resident import ResidentStore
 from dtsflow.run import Run
@@ -273,15 +273,15 @@ def test_an_engine_that_cannot_be_made_ends_the_opening(
     digits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Engine] = []
-    engine = Plan.engine
+    engine = PhasePlan.engine
 
-    def failing(plan: Plan) -> Engine:
+    def failing(plan: PhasePlan) -> Engine:
         if len(made) == 2:
             raise ZeroDivisionError("no third engine")
         made.append(engine(plan))
         return made[-1]
 
-    monkeypatch.setattr(Plan, "engine", failing)
+    monkeypatch.setattr(PhasePlan, "engine", failing)
     with pytest.raises(ZeroDivisionError, match="no third engine"):
         open_run(digits, workers=3, name="mine")
     assert not threads()
@@ -426,10 +426,14 @@ def test_memory_is_free_once_a_run_is_closed_and_no_batch_is_kept(digits: Path) 
     batches = list(run.epoch(0))
     resources = run._resources
     assert resources is not None
-    store = resources.store
+    store, arena = resources.phases["train"].store, resources._arena
+    assert arena is not None
     assert isinstance(store, ResidentStore)
-    read, zones = weakref.ref(store._shared.table.memory.base), weakref.ref(resources.arena._memory.base)
-    del resources, store
+    read, zones = (
+        weakref.ref(store._shared.table.memory.base),
+        weakref.ref(arena.zones["train"][0].slots.base),
+    )
+    del resources, store, arena
     kept = batches[-1].images
     before = kept.copy()
     run.close()
@@ -454,7 +458,7 @@ def test_a_closed_run_gives_its_bytes_back_to_the_system(workdir: Path) -> None:
     run = open_run(path, po=po, batch_size=2)
     list(run.epoch(0))
     assert run._resources is not None
-    for thread in run._resources.store.threads:
+    for thread in run._resources.phases["train"].store.threads:
         thread.join(10)
     assert resident_now() - before > 5 * BLOCK_BYTES
     run.close()
@@ -485,7 +489,10 @@ def test_each_epoch_has_its_line_in_the_log(digits: Path) -> None:
             break
     lines = Path("runs/mine/rank0.log").read_text().splitlines()
     told = [line.partition("rank 0 INFO dtsflow.run: ")[2] for line in lines]
-    assert [line for line in told if line] == ["epoch 0: 10 of 10 steps", "epoch 1: 1 of 4 steps"]
+    assert [line for line in told if line] == [
+        "train, epoch 0: 10 of 10 steps",
+        "train, epoch 1: 1 of 4 steps",
+    ]
 
 
 def test_the_command_line_logs_each_epoch_too(digits: Path) -> None:

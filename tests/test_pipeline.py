@@ -37,28 +37,31 @@ def digits(tmp_path: Path) -> Path:
 def test_lanes_come_from_the_batch_and_never_from_the_ranks(photos: Path) -> None:
     pipeline = pipeline_of(photos, "po=imagenet_val", "batch_size=24")
     plans = [pipeline.plan(Rank(r, 3)) for r in range(3)]
-    assert [plan.order.lanes for plan in plans] == [12] * 3
-    assert [plan.lanes for plan in plans] == [range(4), range(4, 8), range(8, 12)]
-    assert [plan.first_row for plan in plans] == [0, 8, 16]
-    assert pipeline_of(photos, "po=imagenet_val", "lanes=4", "batch_size=24").plan(
-        ONE
-    ).lanes == range(4)
+    assert [plan.phases["train"].order.lanes for plan in plans] == [12] * 3
+    assert [plan.phases["train"].lanes for plan in plans] == [range(4), range(4, 8), range(8, 12)]
+    assert [plan.phases["train"].first_row for plan in plans] == [0, 8, 16]
+    assert pipeline_of(photos, "po=imagenet_val", "lanes=4", "batch_size=24").plan(ONE).phases[
+        "train"
+    ].lanes == range(4)
 
 
 def test_a_pixel_set_takes_full_for_blocks(digits: Path, photos: Path) -> None:
     def shuffle(path: Path, *words: str) -> Shuffle:
-        return pipeline_of(path, "po=imagenet_val", *words).plan(ONE).order.shuffle
+        return pipeline_of(path, "po=imagenet_val", *words).plan(ONE).phases["train"].order.shuffle
 
-    assert pipeline_of(digits).plan(ONE).order.shuffle is Shuffle.FULL
-    assert pipeline_of(digits, "reader.shuffle=none").plan(ONE).order.shuffle is Shuffle.NONE
+    assert pipeline_of(digits).plan(ONE).phases["train"].order.shuffle is Shuffle.FULL
+    assert (
+        pipeline_of(digits, "reader.shuffle=none").plan(ONE).phases["train"].order.shuffle
+        is Shuffle.NONE
+    )
     assert shuffle(photos) is Shuffle.BLOCKS
     assert shuffle(photos, "reader.shuffle=full") is Shuffle.FULL
 
 
 def test_the_window_is_of_the_whole_job(photos: Path) -> None:
     words = ("po=imagenet_val", "batch_size=8", f"reader.window_bytes={24 * BLOCK_BYTES}")
-    assert pipeline_of(photos, *words).plan(ONE).order.window == 3
-    assert pipeline_of(photos, *words, "lanes=2").plan(ONE).order.window == 12
+    assert pipeline_of(photos, *words).plan(ONE).phases["train"].order.window == 3
+    assert pipeline_of(photos, *words, "lanes=2").plan(ONE).phases["train"].order.window == 12
 
 
 def test_workers_are_the_cpus_of_the_node_divided_by_its_ranks(
@@ -75,24 +78,33 @@ def test_workers_are_the_cpus_of_the_node_divided_by_its_ranks(
 def test_chunks_cover_a_batch_and_give_every_worker_some(digits: Path, rows: int) -> None:
     words = (f"batch_size={rows}", "lanes=1", "workers=3")
     plan = pipeline_of(digits, *words).plan(ONE)
-    assert (plan.chunks - 1) * plan.chunk_rows < rows <= plan.chunks * plan.chunk_rows
+    assert (
+        (plan.phases["train"].chunks - 1) * plan.phases["train"].chunk_rows
+        < rows
+        <= plan.phases["train"].chunks * plan.phases["train"].chunk_rows
+    )
     # Two batches are in work at a time, so three workers have four chunks to take.
-    assert 2 * plan.chunks >= (3 if rows > 1 else 2)
+    assert 2 * plan.phases["train"].chunks >= (3 if rows > 1 else 2)
 
 
 def test_the_memory_plan_holds_the_rows_of_one_rank(digits: Path) -> None:
     pipeline = pipeline_of(digits, "po=mnist", "batch_size=32")
     whole, half = pipeline.plan(ONE), pipeline.plan(Rank(1, 2))
-    assert (whole.rows, half.rows) == (32, 16)
+    phases = whole.phases["train"], half.phases["train"]
+    assert [phase.rows for phase in phases] == [32, 16]
     assert whole.memory.total_bytes > half.memory.total_bytes
-    assert half.specs[-1].dtype is not DType.UINT8 or half.stored_channels == 1
+    assert phases[1].specs[-1].dtype is not DType.UINT8 or phases[1].stored_channels == 1
+
+
+def changed(pipeline: Pipeline, **values: Any) -> Pipeline:
+    return replace(pipeline, phases={"train": replace(pipeline.phases["train"], **values)})
 
 
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda p: replace(p, batch_size=7, lanes=3), PlanError, "lanes=3 does not divide"),
-        (lambda p: replace(p, batch_size=64, tail="drop"), PlanError, "leaves no batch"),
+        (lambda p: changed(p, batch_size=7, lanes=3), PlanError, "lanes=3 does not divide"),
+        (lambda p: changed(p, batch_size=64, tail="drop"), PlanError, "leaves no batch"),
     ],
 )
 def test_parts_that_do_not_fit_together_are_refused_while_planning(

@@ -29,14 +29,15 @@ def test_a_person_reads_data_order_graph_and_memory(photos: str) -> None:
     page, digest = page_of(photos, *words, "workers=3", "reader.io_threads=2")
     for line in (
         "6 samples, 6 classes, 6 blocks",
-        "1,200 epochs of 1 steps of 4 rows, tail drop, seed 9",
+        "1,200 epochs, 1 steps each, seed 9, 3 workers",
+        "1 steps of 4 rows, tail drop",
         "shuffle blocks, 4 lanes of 1 rows, windows of up to 8 blocks",
         "ranks that can share it: 1, 2, 4; read amplification 1.50 when streaming",
         "ends after 70 steps",
         "resident, auto: 100,663,416 bytes of blocks, windows take ",
         "no index, so its blocks have no checksums",
         "resident, 2 IO threads, verify structure",
-        "3 workers, chunks of ",
+        "chunks of 1 rows, 2 zones",
         "-> labels INT32[4], images FP16[4x224x224x4] (zone)",
         "I_B_DATA",
     ):

@@ -76,7 +76,7 @@ def test_the_plan_says_how_it_reads_and_why(volume: Path) -> None:
         (("memory.limit=100000000",), "streaming", "streaming windows"),
     ):
         with dtsflow.open(config(volume, lanes=1), *words, small) as run:
-            assert run.plan.reading[0] == mode
+            assert run.plan.reading["train"][0] == mode
             assert what in run.plan.memory_entries
             list(run.epoch(0))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dtsflow
-from dtsflow.consumer.consumer import Setting
+from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.digest import Digest
 from dtsflow.run import Run
 
@@ -38,7 +38,7 @@ def test_every_sample_arrives_once_and_alike_for_any_number_of_workers(
         labels = volume.labels
     for workers in (1, 8):
         with open_run(path, EXPERIMENTS[name], workers=workers) as run:
-            sink = Digest().open(Setting(None, (), None, {"train": 0}))
+            sink = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
             delivered = []
             for batch in run.epoch(0):
                 sink.take(batch)

@@ -16,7 +16,7 @@ import pytest
 import dtsflow
 from dtsflow.build import build
 from dtsflow.compose import compose
-from dtsflow.consumer.consumer import Setting
+from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.digest import Digest
 from dtsflow.decode.pillow import PillowDecoder
 from dtsflow.errors import (
@@ -63,7 +63,7 @@ def open_run(path: Path, **values: Any) -> Run:
 
 
 def digest(run: Run, *epochs: int, start_step: int = 0) -> dict[str, Any]:
-    sink = Digest().open(Setting(folder=None, class_names=(), normalize=None, phases={"train": 0}))
+    sink = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
     for epoch in epochs:
         for batch in run.epoch(epoch, start_step=start_step):
             sink.take(batch)
@@ -110,7 +110,7 @@ def test_an_epoch_read_in_parts_or_again_is_the_same(volume: Path) -> None:
         parts = 0
         for step in range(5):
             for batch in run.epoch(0, start_step=step):
-                sink = Digest().open(Setting(None, (), None, {"train": 0}))
+                sink = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
                 sink.take(batch)
                 parts += int(sink.results()["digest"]["sequence"], 16)
                 break
@@ -192,9 +192,11 @@ def test_every_image_of_a_block_volume_arrives_with_the_right_mask(
     shuffle: Shuffle,
 ) -> None:
     path, images = stored(samples)
-    reader = replace(whole_images.reader, shuffle=shuffle)
-    pipeline = replace(whole_images, volume=Dts(str(path)), reader=reader)
-    pipeline = replace(pipeline, batch_size=batch_size, tail=tail)
+    phase = whole_images.phases["train"]
+    reader = replace(phase.reader, shuffle=shuffle)
+    phase = replace(phase, volume=Dts(str(path)), reader=reader)
+    phase = replace(phase, batch_size=batch_size, tail=tail)
+    pipeline = replace(whole_images, phases={"train": phase})
     if tail is Tail.DROP and samples < batch_size:
         with pytest.raises(PlanError, match=f"{samples} samples are fewer than"):
             pipeline.plan(Rank(0, 1))

@@ -48,7 +48,7 @@ def test_every_byte_of_a_run_has_its_entry(volume: Path) -> None:
 
 
 def test_each_edge_carries_what_its_stage_makes(volume: Path) -> None:
-    edges = dict(plan_of(volume).edges)
+    edges = dict(plan_of(volume).phases["train"].edges)
     assert list(edges) == [
         "volume", "reader", "decode", "po.operations[0]", "po.operations[1]", "po.operations[2]",
         "station",
@@ -62,8 +62,8 @@ def test_each_edge_carries_what_its_stage_makes(volume: Path) -> None:
 
 
 def test_read_amplification_counts_the_blocks_that_hold_samples(volume: Path) -> None:
-    assert plan_of(volume, "lanes=1").read_amplification == 1
-    assert plan_of(volume, "lanes=3").read_amplification == 1 + 2 / 2
+    assert plan_of(volume, "lanes=1").phases["train"].read_amplification == 1
+    assert plan_of(volume, "lanes=3").phases["train"].read_amplification == 1 + 2 / 2
 
 
 def test_the_digest_is_the_same_for_whatever_does_not_change_a_batch(
@@ -110,7 +110,7 @@ def test_other_data_is_another_digest(tmp_path: Path) -> None:
 def test_ranks_of_one_run_share_everything_but_their_rows(volume: Path) -> None:
     plans = [plan_of(volume, rank=Rank(r, 2)) for r in range(2)]
     assert plans[0].digest() == plans[1].digest()
-    assert [plan.first_row for plan in plans] == [0, 12]
+    assert [plan.phases["train"].first_row for plan in plans] == [0, 12]
 
 
 def test_a_plan_over_its_limit_starts_no_thread(volume: Path) -> None:

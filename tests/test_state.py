@@ -13,7 +13,7 @@ import dtsflow
 from dtsflow import plan as plan_module
 from dtsflow.build import build
 from dtsflow.compose import compose
-from dtsflow.consumer.consumer import Setting
+from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.digest import Digest
 from dtsflow.errors import ConfigError
 from dtsflow.pipeline import Pipeline
@@ -65,7 +65,7 @@ def place(run: Run) -> tuple[int, int]:
 
 
 def sequence(batches: Any, most: int | None = None) -> int:
-    sink = Digest().open(Setting(folder=None, class_names=(), normalize=None, phases={"train": 0}))
+    sink = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
     if most != 0:
         for done, batch in enumerate(batches, 1):
             sink.take(batch)
@@ -217,7 +217,7 @@ def test_a_run_is_iterated_as_it_is_configured(digits: Path) -> None:
         assert (run.start.epoch, run.start.step) == (1, 3)
         assert [len(batches) for batches in run.passes()] == [7, 2]
         assert [(batch.epoch, batch.step) for batch in run] == seen[13:22]
-        assert run.report()["resumed_from"] == {"epoch": 1, "step": 3}
+        assert run.report()["resumed_from"] == {"phase": "train", "epoch": 1, "step": 3}
     with open_digits(digits, epochs=1, resume=str(path)) as run:
         assert list(run) == []
 
@@ -246,7 +246,9 @@ def test_stopped_at_every_step_and_gone_on_with_it_is_the_same_epoch(
     forty: Pipeline, mode: Literal["resident", "streaming"]
 ) -> None:
     def plan(workers: int, **reader: Any) -> Plan:
-        changed = replace(forty, workers=workers, reader=replace(forty.reader, **reader))
+        phase = forty.phases["train"]
+        phase = replace(phase, reader=replace(phase.reader, **reader))
+        changed = replace(forty, workers=workers, phases={"train": phase})
         return changed.plan(Rank(0, 1))
 
     with plan(2).open() as run:

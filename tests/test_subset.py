@@ -79,7 +79,7 @@ def plan_of(path: Path, subset: dict[str, Any] | None, **more: Any) -> Plan:
 
 
 def chosen(path: Path, subset: dict[str, Any], **more: Any) -> list[int]:
-    selection = plan_of(path, subset, **more).selection
+    selection = plan_of(path, subset, **more).phases["train"].selection
     assert selection is not None
     found: list[int] = selection.ids.tolist()
     return found
@@ -128,11 +128,13 @@ def test_every_epoch_has_each_sample_of_the_part_once(volume: Path, shuffle: str
 
 def test_the_ranks_share_the_part_between_them(volume: Path) -> None:
     plan = plan_of(volume, SUBSET)
-    assert plan.selection is not None
+    assert plan.phases["train"].selection is not None
     found: list[int] = []
     for rank in range(2):
-        lanes = plan.order.lanes_of(rank, 2)
-        own = plan.selection.located(plan.order.epoch(0).rows(0, plan.order.steps, lanes))
+        lanes = plan.phases["train"].order.lanes_of(rank, 2)
+        own = plan.phases["train"].selection.located(
+            plan.phases["train"].order.epoch(0).rows(0, plan.phases["train"].order.steps, lanes)
+        )
         found += own.ids[own.valid].tolist()
     assert sorted(found) == chosen(volume, SUBSET)
 
@@ -164,7 +166,7 @@ def test_another_part_is_refused_and_the_same_one_by_other_means_is_not(volume: 
 
 def test_all_is_no_part(volume: Path) -> None:
     plans = [plan_of(volume, subset) for subset in (None, {}, {"fraction": 1.0}, {"limit": 41})]
-    assert all(plan.selection is None for plan in plans)
+    assert all(plan.phases["train"].selection is None for plan in plans)
     assert all("subset" not in plan.fingerprint() for plan in plans)
     assert len({plan.digest() for plan in plans}) == 1
     assert plan_of(volume, {"limit": 40}).digest() != plans[0].digest()
@@ -184,8 +186,9 @@ def test_a_block_without_a_chosen_sample_is_not_read(volume: Path, mode: Mode) -
     ids = [STARTS[3], STARTS[5], STARTS[5] + 2]
     Path("ids.txt").write_text("\n".join(map(str, ids)))
     plan = plan_of(volume, {"ids": "ids.txt"}, lanes=1)
-    reader = replace(plan.pipeline.reader, mode=mode)
-    plan = replace(plan, pipeline=replace(plan.pipeline, reader=reader))
+    own = plan.phases["train"]
+    phase = replace(own.phase, reader=replace(own.phase.reader, mode=mode))
+    plan = replace(plan, phases={"train": replace(own, phase=phase)})
     for block in set(range(len(COUNTS))) - {3, 5}:
         damage(volume, (1 + block) * BLOCK_BYTES, b"no block")
     with plan.open() as run:
@@ -260,10 +263,10 @@ def test_a_digit_has_the_same_pixels_in_a_part_of_its_set(workdir: Path) -> None
 def test_it_is_chosen_on_the_command_line(volume: Path) -> None:
     words = ("reader.subset.classes=[0,2]", "reader.subset.fraction=0.75")
     with dtsflow.open(config(volume, {}), *words) as run:
-        assert run.plan.order.samples == 21
+        assert run.plan.phases["train"].order.samples == 21
     for word in ("reader.subset={limit: 3}", "reader.subset.limit=3"):
         values = compose([f"volume.path={volume}", "po=imagenet_val", word]).values
-        assert build(values).plan(Rank(0, 1)).order.samples == 3
+        assert build(values).plan(Rank(0, 1)).phases["train"].order.samples == 3
     with pytest.raises(ConfigError, match=r"reader\.subset\.fractoin: .*mean 'fraction'"):
         compose(["reader.subset.fractoin=0.5"])
 

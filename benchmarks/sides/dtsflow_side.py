@@ -35,10 +35,10 @@ def main() -> None:
 
 
 def _path(plan: Plan) -> str:
-    core = plan.pipeline.core(plan.volumes)
+    core = plan.phases["train"].phase.core(plan.phases["train"].volumes)
     if core is not None:
         return f"native core, {core.cpu_level()}"
-    return f"reference path, {plan.pipeline.decode.describe()}"
+    return f"reference path, {plan.pipeline.phases['train'].decode.describe()}"
 
 
 if __name__ == "__main__":

@@ -1,16 +1,21 @@
 """The host arena: the zones are the plan's input slots, so a batch is a view."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dtsflow.arena.arena import Delivery
+from dtsflow.arena.form import Form
 from dtsflow.configurable import configurable
 from dtsflow.memory.align import aligned_bytes
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
+from dtsflow.station.turns import ZONES, Turns
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtensor import DTensor
+from dtsflow.tensor.dtype import DType
 
 _ZONE_REGIONS = ((Region.I_A_LABEL, Region.I_A_DATA), (Region.I_B_LABEL, Region.I_B_DATA))
 
@@ -19,44 +24,121 @@ _ZONE_REGIONS = ((Region.I_A_LABEL, Region.I_A_DATA), (Region.I_B_LABEL, Region.
 class Host:
     """Batches live in ordinary memory of this process."""
 
-    def open(self, plan: MemoryPlan, stored_channels: int) -> "HostArena":
-        """Allocate what `plan` describes; pixels take `stored_channels` channels."""
-        return HostArena(plan, stored_channels)
-
-
-@dataclass(frozen=True, slots=True)
-class _Slots:
-    labels: DTensor
-    data: DTensor
+    def open(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> "HostArena":
+        """Allocate what `plan` describes, for phases whose batches have these forms."""
+        return HostArena(plan, forms)
 
 
 class HostArena:
-    """One aligned allocation of `plan.total_bytes` bytes, and the zones within it."""
+    """One aligned allocation of `plan.total_bytes` bytes, and the zones within it.
 
-    def __init__(self, plan: MemoryPlan, stored_channels: int) -> None:
-        self._memory = aligned_bytes(plan.total_bytes)
+    Labels and pixels of every phase begin at the same two addresses in each zone.
+    """
+
+    def __init__(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> None:
+        memory = aligned_bytes(plan.total_bytes)
+        most = max(form.rows for form in forms.values())
         slots = [
-            _Slots(*(plan.region_tensors(region)[0] for region in pair)) for pair in _ZONE_REGIONS
+            _Slots(memory, *(plan.region_tensors(region)[0] for region in pair), rows=most)
+            for pair in _ZONE_REGIONS
         ]
-        self.zones = (
-            self._zone(slots[0], stored_channels),
-            self._zone(slots[1], stored_channels),
+        self.zones = {
+            phase: (slots[0].zone(form), slots[1].zone(form)) for phase, form in forms.items()
+        }
+
+    def feed(  # as Arena has it
+        self,
+        phase: str,
+        turns: Turns,
+        *,
+        timeout_s: float,
+        progress: Callable[[], str],
+        poison: bool,
+        stream: Any = None,  # noqa: ARG002  # there is no device
+    ) -> "HostFeed":
+        """Hand over the batches that workers fill in `turns`."""
+        return HostFeed(self.zones[phase], turns, timeout_s, progress, poison=poison)
+
+    def close(self) -> None:
+        """Nothing moves batches here."""
+
+
+class HostFeed:
+    """The zones of a pass in turn; satisfies Feed."""
+
+    def __init__(
+        self,
+        zones: tuple[Zone, Zone],
+        turns: Turns,
+        timeout_s: float,
+        progress: Callable[[], str],
+        *,
+        poison: bool,
+    ) -> None:
+        self._zones = zones
+        self._turns = turns
+        self._timeout_s, self._progress = timeout_s, progress
+        self._poison = poison
+        self._taken = 0  # the zone of the batch that was taken last
+        self._ended = False
+
+    def take(self) -> Delivery:
+        """The next batch, once it is filled."""
+        step = self._turns.wait(self._timeout_s, self._progress)
+        self._taken = step % ZONES
+        zone = self._zones[self._taken]
+        return Delivery(
+            step=step,
+            zone=self._taken,
+            images=zone.images,
+            padded=zone.padded,
+            labels=zone.labels,
+            valid=zone.valid,
+            sample_ids=zone.sample_ids,
         )
 
-    def _zone(self, slots: _Slots, stored_channels: int) -> Zone:
-        batch, height, width, channels = slots.data.shape
-        padded = self._array(slots.data, (batch, height, width, stored_channels))
+    def give_back(self) -> None:
+        """Give the zone back to the workers, unless the pass has ended."""
+        if not self._ended:
+            if self._poison:
+                self._zones[self._taken].poison()
+            self._turns.drain()
+
+    def end(self) -> None:
+        """Give back no more zones: they are those of another pass now."""
+        self._ended = True
+
+
+class _Slots:
+    """The two slots of one zone, and what lies beside them for as many rows."""
+
+    def __init__(
+        self, memory: npt.NDArray[np.uint8], labels: DTensor, data: DTensor, *, rows: int
+    ) -> None:
+        self._memory = memory
+        self._labels, self._data = labels, data
+        self._valid = np.zeros(rows, np.bool_)
+        self._sample_ids = np.full(rows, -1, np.int64)
+
+    def zone(self, form: Form) -> Zone:
+        """The zone as a phase uses it."""
+        labels, data = self._labels, self._data
+        _, height, width, channels = form.image
+        shape = (form.rows, height, width, form.stored_channels)
+        padded = self._array(data, form.pixels.dtype, shape)
         return Zone(
-            slots=self._memory[slots.labels.offset : slots.data.offset + slots.data.slot_bytes],
-            labels=self._array(slots.labels, (batch,)).view(np.int32),
+            slots=self._memory[labels.offset : data.offset + data.slot_bytes],
+            labels=self._array(labels, DType.INT32, (form.rows,)).view(np.int32),
             padded=padded,
             images=padded[..., :channels],
-            valid=np.zeros(batch, np.bool_),
-            sample_ids=np.full(batch, -1, np.int64),
-            data_offset=slots.data.offset - slots.labels.offset,
+            valid=self._valid[: form.rows],
+            sample_ids=self._sample_ids[: form.rows],
+            data_offset=data.offset - labels.offset,
         )
 
-    def _array(self, tensor: DTensor, shape: tuple[int, ...]) -> npt.NDArray[np.generic]:
-        size = int(np.prod(shape)) * tensor.dtype.itemsize
-        raw = self._memory[tensor.offset : tensor.offset + size]
-        return raw.view(tensor.dtype.numpy).reshape(shape)
+    def _array(
+        self, slot: DTensor, dtype: DType, shape: tuple[int, ...]
+    ) -> npt.NDArray[np.generic]:
+        size = int(np.prod(shape)) * dtype.itemsize
+        assert size <= slot.slot_bytes
+        return self._memory[slot.offset : slot.offset + size].view(dtype.numpy).reshape(shape)

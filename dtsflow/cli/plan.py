@@ -9,7 +9,7 @@ def main(words: list[str]) -> int:
     """Print the plan of what `words` configure; refuse one over the memory limit."""
     configured = configure("plan", "Print the plan of a run and stop.", words)
     pipeline = build(configured.composed.values)
-    pipeline.volume.prepare()
+    pipeline.prepare()
     plan = pipeline.plan(pipeline.ranks.start())
     print(plan_text(plan), end="")
     pipeline.memory.check(plan.memory_entries)

@@ -8,10 +8,9 @@ from dtsflow.cli.overrides import configure
 from dtsflow.cli.progress import Progress
 from dtsflow.cli.signals import Signals
 from dtsflow.cli.status import SIGNALLED
-from dtsflow.cli.summary import at, summary
-from dtsflow.consumer.consumer import Setting
-from dtsflow.run import Run
-from dtsflow.seed.address import PHASE, phase_number
+from dtsflow.cli.summary import place, summary
+from dtsflow.consumer.consumer import PhaseSetting, Setting
+from dtsflow.run import Pass, Run
 
 
 def main(words: list[str]) -> int:
@@ -22,7 +21,7 @@ def main(words: list[str]) -> int:
     configured = configure("run", "Stream batches as configured.", words)
     command = shlex.join(["dtsflow", *words])
     with start(configured.composed.values, command=command) as run:
-        if not run.start.is_beginning:
+        if run.start != run.plan.beginning:
             print(f"going on at {_place(run)}")
         with Signals(run.stopping) as signals:
             stream(run)
@@ -41,7 +40,7 @@ def stream(run: Run) -> None:
     """Deliver what is left of the run to its consumer, whose results go into it."""
     sink = run.plan.pipeline.consumer.open(_setting(run))
     for batches in run.passes():
-        with Progress(f"epoch {batches.epoch}", len(batches)) as progress:
+        with Progress(_title(run, batches), len(batches)) as progress:
             for done, batch in enumerate(batches, 1):
                 sink.take(batch)
                 progress.show(done, images=int(batch.valid.sum()))
@@ -50,14 +49,21 @@ def stream(run: Run) -> None:
 
 def _place(run: Run) -> str:
     state = run.state()
-    return at(state.epoch, state.step, run.plan.order.steps)
+    return place(run.plan, state.phase, state.epoch, state.step)
+
+
+def _title(run: Run, batches: Pass) -> str:
+    of_phase = "" if len(run.plan.phases) == 1 else f"{batches.phase}, "
+    return f"{of_phase}epoch {batches.epoch}"
 
 
 def _setting(run: Run) -> Setting:
-    plan = run.plan
-    return Setting(
-        folder=run.folder.path if run.folder is not None else None,
-        class_names=plan.volumes.class_names,
-        normalize=plan.pipeline.po.normalize,
-        phases={PHASE: phase_number(PHASE)},
-    )
+    phases = {
+        name: PhaseSetting(
+            number=plan.order.phase,
+            class_names=plan.volumes.class_names,
+            normalize=plan.phase.po.normalize,
+        )
+        for name, plan in run.plan.phases.items()
+    }
+    return Setting(folder=run.folder.path if run.folder is not None else None, phases=phases)

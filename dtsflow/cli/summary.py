@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from dtsflow.memory.drawing import human_bytes
+from dtsflow.plan import Plan
 from dtsflow.run import Run
 from dtsflow.telemetry.bad_sample_log import BAD_SAMPLES
 
@@ -16,8 +17,9 @@ def summary(report: dict[str, Any], run: Run) -> str:
     work = sum(busy.values()) or 1.0
     shares = "   ".join(f"{name} {took:.2f} s ({took / work:.0%})" for name, took in busy.items())
     lines = [
-        *_resumed(report),
+        *_resumed(report, run),
         ("images", f"{report['images']:,} in {report['steps']:,} steps"),
+        *_phases(report),
         *_bad(report["bad_samples"], run),
         ("speed", f"{report['images_per_s']:,.0f} images/s with {report['workers']} workers"),
         ("first batch", f"{report['first_batch_s']:.2f} s after opening the plan"),
@@ -40,21 +42,32 @@ def summary(report: dict[str, Any], run: Run) -> str:
 def _bad(count: int, run: Run) -> list[tuple[str, str]]:
     if not count:
         return []
-    action = run.plan.pipeline.decode.on_error
-    done = {"mask": "masked", "replace": "replaced"}[action]
+    names = {"mask": "masked", "replace": "replaced"}
+    actions = {of.phase.decode.on_error for of in run.plan.phases.values()} & names.keys()
+    done = " or ".join(sorted(names[action] for action in actions))
     listed = "" if run.folder is None else f", listed in {BAD_SAMPLES}"
     return [("bad samples", f"{count:,} {done}{listed}")]
 
 
-def _resumed(report: dict[str, Any]) -> list[tuple[str, str]]:
-    if (place := report["resumed_from"]) is None:
+def _resumed(report: dict[str, Any], run: Run) -> list[tuple[str, str]]:
+    if (start := report["resumed_from"]) is None:
         return []
-    return [("went on", f"at {at(place['epoch'], place['step'], report['steps_per_epoch'])}")]
+    return [("went on", f"at {place(run.plan, **start)}")]
 
 
-def at(epoch: int, step: int, steps: int) -> str:
+def _phases(report: dict[str, Any]) -> list[tuple[str, str]]:
+    phases = report["phases"]
+    if len(phases) == 1:
+        return []
+    return [
+        (f"  {name}", f"{of['images']:,} in {of['steps']:,} steps") for name, of in phases.items()
+    ]
+
+
+def place(plan: Plan, phase: str, epoch: int, step: int) -> str:
     """A place in a run, in words."""
-    return f"epoch {epoch:,}, step {step:,} of {steps:,}"
+    of_phase = "" if len(plan.phases) == 1 else f"{phase}, "
+    return f"{of_phase}epoch {epoch:,}, step {step:,} of {plan.phases[phase].order.steps:,}"
 
 
 def _short(path: Path) -> Path:

@@ -1,5 +1,6 @@
 """What a consumer must offer."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -9,20 +10,31 @@ from dtsflow.po.normalize import Normalize
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseSetting:
+    """What a consumer may know of a phase.
+
+    Attributes:
+        number: The phase's number, as random addresses use it.
+        class_names: Name of each label.
+        normalize: The operation that made the pixels, None when they are uint8.
+    """
+
+    number: int
+    class_names: tuple[str, ...] = ()
+    normalize: Normalize | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """What a consumer may know of the run it is part of.
 
     Attributes:
         folder: The run folder, None when the run writes none.
-        class_names: Name of each label.
-        normalize: The operation that made the pixels, None when they are uint8.
-        phases: Number of each phase, as random addresses use it.
+        phases: By name, in the order an epoch has them.
     """
 
     folder: Path | None
-    class_names: tuple[str, ...]
-    normalize: Normalize | None
-    phases: dict[str, int]
+    phases: Mapping[str, PhaseSetting]
 
 
 class Sink(Protocol):

@@ -31,7 +31,7 @@ class Digest:
 
     def open(self, setting: Setting) -> "Digesting":
         """Start with nothing delivered."""
-        return Digesting(setting.phases)
+        return Digesting({name: phase.number for name, phase in setting.phases.items()})
 
 
 class _Part:

@@ -63,18 +63,20 @@ class Drawing:
         if not self._drawn:
             self._drawn = True
             rows = np.flatnonzero(batch.valid)[: self._sheet.images]
-            pictures = [picture(batch.images[row], self._setting.normalize) for row in rows]
-            captions = [self._caption(int(label)) for label in batch.labels[rows]]
+            setting = self._setting.phases[batch.phase]
+            pictures = [picture(batch.images[row], setting.normalize) for row in rows]
+            names = setting.class_names
+            captions = [_caption(names, int(label)) for label in batch.labels[rows]]
             draw(pictures, captions, self._sheet.columns).save(self._path, compress_level=_QUICK)
-
-    def _caption(self, label: int) -> str:
-        names = self._setting.class_names
-        name = names[label] if 0 <= label < len(names) else str(label)
-        return name if name == str(label) else f"{label} {name}"
 
     def results(self) -> dict[str, Any]:
         """Where the sheet is, as `sheet`."""
         return {"sheet": str(self._path)}
+
+
+def _caption(names: tuple[str, ...], label: int) -> str:
+    name = names[label] if 0 <= label < len(names) else str(label)
+    return name if name == str(label) else f"{label} {name}"
 
 
 def picture(pixels: npt.NDArray[Any], normalize: Normalize | None) -> Image.Image:

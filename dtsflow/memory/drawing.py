@@ -1,6 +1,6 @@
 """A memory plan as text that people read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dtsflow.tensor.dtensor import DTensor
@@ -24,8 +24,11 @@ def human_bytes(nbytes: int) -> str:
 
 
 def draw(tensors: Sequence[DTensor], total_bytes: int) -> str:
-    """Draw one line for each tensor, in the order given, and a line with the total."""
-    rows = [_HEAD, *(_row(tensor) for tensor in tensors)]
+    """Draw one line for each tensor, in the order given, and a line with the total.
+
+    A tensor's variants follow it, each on a line that begins with "or".
+    """
+    rows = [_HEAD, *(row for tensor in tensors for row in _rows(tensor))]
     count = f"{len(tensors)} tensor{'' if len(tensors) == 1 else 's'}"
     rows.append(("total", count, "", "", "", f"{total_bytes:,}", human_bytes(total_bytes)))
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
@@ -34,8 +37,8 @@ def draw(tensors: Sequence[DTensor], total_bytes: int) -> str:
     return "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1]])
 
 
-def _row(tensor: DTensor) -> tuple[str, ...]:
-    return (
+def _rows(tensor: DTensor) -> Iterator[tuple[str, ...]]:
+    yield (
         tensor.region.name,
         tensor.name,
         str(tensor.shape),
@@ -44,6 +47,8 @@ def _row(tensor: DTensor) -> tuple[str, ...]:
         f"{tensor.slot_bytes:,}",
         human_bytes(tensor.slot_bytes),
     )
+    for form in tensor.variants:
+        yield ("", "or", str(form.shape), form.dtype.value, "", "", "")
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

@@ -1,14 +1,17 @@
 """The memory plan: where every tensor of a run lies, before any byte exists."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, overload
 
 from dtsflow.errors import MemoryPlanError
 from dtsflow.memory.drawing import draw
+from dtsflow.memory.input_buffer import InputBuffer
 from dtsflow.memory.region import Region
 from dtsflow.memory.slot import slot_bytes
 from dtsflow.memory.validation import validate
+from dtsflow.memory.variant import Variant
 from dtsflow.tensor.dtensor import DTensor
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
@@ -19,6 +22,7 @@ _ZONES: Final = (
     (Region.I_A_LABEL, Region.I_A_DATA),
     (Region.I_B_LABEL, Region.I_B_DATA),
 )
+_PIXEL: Final = Shape(1, 1, 1, 1)
 
 
 class MemoryPlan:
@@ -32,34 +36,60 @@ class MemoryPlan:
         self._tensors: list[DTensor] = []
         self._spans: dict[Region, Span] = {}  # filled by finalize, empty before
 
-    def allocate(self, region: Region, shape: Shape, dtype: DType, name: str = "") -> DTensor:
+    def allocate(
+        self,
+        region: Region,
+        shape: Shape,
+        dtype: DType,
+        name: str = "",
+        variants: Sequence[Variant] = (),
+    ) -> DTensor:
         """Reserve a slot; the tensor returned has the next id and no offset yet.
 
+        `variants` are further forms that the slot must have room for.
+
         Raises:
-            MemoryPlanError: The plan is final, or the region does not hold `dtype`.
+            MemoryPlanError: The plan is final, or the region does not hold the type of
+                every form.
         """
         self._expect_open(f"allocate a tensor in {region.name}")
-        if dtype not in region.dtypes:
-            valid = ", ".join(sorted(allowed.value for allowed in region.dtypes))
-            raise MemoryPlanError(
-                f"{region.name} was asked to hold {dtype.value}{shape}, and it holds "
-                f"{valid}. Use that type, or the region made for {dtype.value}."
-            )
-        size = slot_bytes(shape, dtype, region)
-        tensor = DTensor(len(self._tensors), name, shape, dtype, region, size)
+        forms = Variant(shape, dtype), *variants
+        for form in forms:
+            _check_dtype(region, form)
+        size = max(slot_bytes(form.shape, form.dtype, region) for form in forms)
+        tensor = DTensor(len(self._tensors), name, shape, dtype, region, size, variants=forms[1:])
         self._tensors.append(tensor)
         return tensor
 
-    def input_buffers(self, *, batch: int, image: Shape, dtype: DType) -> "MemoryPlan":
-        """Reserve labels and images for `batch` samples in both zones; n is replaced.
+    @overload
+    def input_buffers(self, *, inputs: Sequence[InputBuffer]) -> "MemoryPlan": ...
+
+    @overload
+    def input_buffers(self, *, batch: int, image: Shape, dtype: DType) -> "MemoryPlan": ...
+
+    def input_buffers(
+        self,
+        *,
+        inputs: Sequence[InputBuffer] = (),
+        batch: int = 0,
+        image: Shape = _PIXEL,
+        dtype: DType = DType.UINT8,
+    ) -> "MemoryPlan":
+        """Reserve labels and images of a batch in both zones.
+
+        `inputs` has one entry for each form of a batch, the main one first; or `batch`,
+        `image` (n is replaced) and `dtype` describe the only one.
 
         Raises:
-            MemoryPlanError: The plan is final, or `batch` is not positive.
+            MemoryPlanError: The plan is final, or a batch is not positive.
         """
-        images = replace(image, n=batch)
+        first, *others = inputs or (InputBuffer(batch, image, dtype),)
         for label, data in _ZONES:
-            self.allocate(label, Shape.from_logical((batch,)), DType.INT32, "labels")
-            self.allocate(data, images, dtype, "images")
+            labels, images = first.labels, first.images
+            also_labels = [form.labels for form in others]
+            also_images = [form.images for form in others]
+            self.allocate(label, labels.shape, labels.dtype, "labels", also_labels)
+            self.allocate(data, images.shape, images.dtype, "images", also_images)
         return self
 
     def finalize(self) -> "MemoryPlan":
@@ -154,11 +184,12 @@ class MemoryPlan:
         return self._spans[first][0], self._spans[last][1]
 
     def digest(self) -> str:
-        """SHA-256, in hex, over the place of every slot; names do not count."""
+        """SHA-256, in hex, over the place and forms of every slot, not its name."""
         hashed = hashlib.sha256()
         for t in self.tensors:
-            slot = f"{t.id} {t.region.name} {t.shape} {t.dtype.value} {t.slot_bytes} {t.offset}\n"
-            hashed.update(slot.encode())
+            slot = f"{t.id} {t.region.name} {t.shape} {t.dtype.value} {t.slot_bytes} {t.offset}"
+            also = "".join(f" {form.shape} {form.dtype.value}" for form in t.variants)
+            hashed.update(f"{slot}{also}\n".encode())
         return hashed.hexdigest()
 
     def table(self) -> str:
@@ -179,3 +210,12 @@ class MemoryPlan:
                 f"the plan is not final, and its {len(self._tensors)} tensors have no "
                 "addresses yet. Call finalize() first."
             )
+
+
+def _check_dtype(region: Region, form: Variant) -> None:
+    if form.dtype not in region.dtypes:
+        valid = ", ".join(sorted(allowed.value for allowed in region.dtypes))
+        raise MemoryPlanError(
+            f"{region.name} was asked to hold {form}, and it holds {valid}. Use that type, "
+            f"or the region made for {form.dtype.value}."
+        )

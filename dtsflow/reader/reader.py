@@ -17,6 +17,7 @@ from dtsflow.reader.block_table import BlockTable, Flags, Layout
 from dtsflow.reader.node_share import node_share
 from dtsflow.reader.order import Ints, Order, Shuffle
 from dtsflow.reader.resident import ResidentStore, resident_bytes
+from dtsflow.reader.samples import Bytes
 from dtsflow.reader.store import Store
 from dtsflow.reader.streaming import StreamingStore, streaming_bytes
 from dtsflow.reader.subset import Subset
@@ -86,19 +87,22 @@ class Reader:
             return resident_bytes(volumes, order.counts > 0)
         return streaming_bytes(order, lanes)
 
-    def open(
+    def open(  # noqa: PLR0913  # all are facts of one plan
         self,
         mode: Mode,
         volumes: VolumeSet,
         order: Order,
         lanes: range,
         start: tuple[int, int] = (0, 0),
+        windows: Bytes | None = None,
         group: Group | None = None,
     ) -> Store:
         """Start the IO threads; what is needed from `start`, an epoch and step, first.
 
         All ranks of `group` open alike: those of a node keep one copy of resident
         blocks. With `verify: file` all files are checked before, each by one rank.
+        Windows are loaded into the memory `windows`, if it is given, of `planned_bytes`
+        at least: phases that take turns share it.
 
         Raises:
             VolumeError: A file is damaged as a whole, or cannot be read.
@@ -118,7 +122,8 @@ class Reader:
             lanes_of = {peer: order.lanes_of(peer, size) for peer in group.peers if peer != own}
             deliveries = [delivery(lanes_of.get(peer, lanes)) for peer in group.peers]
             return self._resident(volumes, order.counts > 0, deliveries, group)
-        return StreamingStore(volumes, order, lanes, self.io_threads, self.verify, self.io_retries)
+        how = (self.io_threads, self.verify, self.io_retries)
+        return StreamingStore(volumes, order, lanes, *how, memory=windows)
 
     def _resident(
         self, volumes: VolumeSet, needed: Flags, deliveries: Sequence[Ints], group: Group

@@ -122,9 +122,10 @@ class StreamingStore:
         volumes: The data set, in blocks.
         order: Its order; how large a window may be follows from it.
         lanes: The lanes of this rank.
+        memory: Where windows go, `streaming_bytes` at least; None: memory of its own.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what a reader is configured with
         self,
         volumes: VolumeSet,
         order: Order,
@@ -132,8 +133,10 @@ class StreamingStore:
         io_threads: int,
         verify: Verify,
         retries: int,
+        *,
+        memory: Bytes | None = None,
     ) -> None:
-        self._shared = _Shared(volumes, order, lanes)
+        self._shared = _Shared(volumes, order, lanes, memory)
         readers = [
             BlockReader(volumes, verify, retries, self._shared.pause) for _ in range(io_threads)
         ]
@@ -186,11 +189,14 @@ class StreamingStore:
 class _Shared:
     """What the IO threads write and the workers read; does not refer to its store."""
 
-    def __init__(self, volumes: VolumeSet, order: Order, lanes: range) -> None:
+    def __init__(
+        self, volumes: VolumeSet, order: Order, lanes: range, memory: Bytes | None
+    ) -> None:
         self.volumes = volumes
         self._lanes = lanes
         self._slot_bytes = slot_blocks(order) * BLOCK_BYTES
-        self.memory = aligned_bytes(streaming_bytes(order, lanes))
+        needed = streaming_bytes(order, lanes)
+        self.memory = aligned_bytes(needed) if memory is None else memory[:needed]
         self._queues: dict[int, _LaneQueue] = {}
         self._pass = 0  # counts up with every beginning and end
         self._busy = 0  # IO threads that write to the memory

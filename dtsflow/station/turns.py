@@ -16,6 +16,8 @@ from dtsflow.errors import ClosedError, StallError
 log = logging.getLogger(__name__)
 
 ZONES = 2
+# Python may not see a Ctrl-C that comes just before a wait begins until it ends.
+SLICE_S = 0.25
 REMIND_S = 60.0  # a worker that waits for its consumer says so once a minute
 
 
@@ -99,8 +101,9 @@ class Turns:
         end = time.monotonic() + timeout_s
         with self._changed:
             while not self._is_ready():
-                if not self._changed.wait(end - time.monotonic()) and end <= time.monotonic():
+                if (left := end - time.monotonic()) <= 0:
                     raise StallError(self._stalled(timeout_s, progress()))
+                self._changed.wait(min(left, SLICE_S))
             return self._steps[self._drained]
 
     def _is_ready(self) -> bool:

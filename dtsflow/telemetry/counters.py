@@ -1,10 +1,25 @@
 """What a run counts about itself."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+
+
+@dataclass(slots=True)
+class PhaseCounters:
+    """What one phase was handed.
+
+    Attributes:
+        images: Valid rows so far.
+        steps: Batches so far.
+        waited_s: Seconds the consumer waited for them.
+    """
+
+    images: int = 0
+    steps: int = 0
+    waited_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -21,6 +36,7 @@ class Counters:
         images: Valid rows so far.
         steps: Batches so far.
         bad_samples: Rows so far that were masked, or have a substitute.
+        phases: The same by phase.
     """
 
     opened: float
@@ -32,15 +48,21 @@ class Counters:
     images: int = 0
     steps: int = 0
     bad_samples: int = 0
+    phases: dict[str, PhaseCounters] = field(default_factory=dict)
 
-    def delivered(self, valid: npt.NDArray[np.bool_], asked: float) -> None:
-        """Count one batch that was asked for at `asked` and is here now."""
+    def delivered(self, valid: npt.NDArray[np.bool_], asked: float, phase: str) -> None:
+        """Count one batch of `phase` that was asked for at `asked` and is here now."""
         now = time.perf_counter()
+        images = int(np.count_nonzero(valid))
+        of_phase = self.phases.setdefault(phase, PhaseCounters())
+        of_phase.waited_s += now - asked
+        of_phase.images += images
+        of_phase.steps += 1
         if self.steps == 0:
             self.first_asked, self.first_batch = asked, now
         self.last_batch = now
         self.waited_s += now - asked
-        self.images += int(np.count_nonzero(valid))
+        self.images += images
         self.steps += 1
 
     @property

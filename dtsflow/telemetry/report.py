@@ -7,7 +7,7 @@ from typing import Any
 from dtsflow.decode.turbojpeg import turbo_version
 from dtsflow.plan import Plan
 from dtsflow.station.engine import StageTimes
-from dtsflow.telemetry.counters import Counters
+from dtsflow.telemetry.counters import Counters, PhaseCounters
 from dtsflow.telemetry.memory import peak_bytes
 
 _PACKAGES = ("dtsflow", "numpy", "Pillow", "PyTurboJPEG", "hydra-core", "pydantic")
@@ -27,7 +27,7 @@ def report(
         "images_per_s": counters.images_per_s,
         "steps": counters.steps,
         "bad_samples": counters.bad_samples,
-        "steps_per_epoch": plan.order.steps,
+        "steps_per_epoch": plan.steps,
         "epochs": pipeline.epochs,
         "first_batch_s": max(0.0, counters.first_batch - counters.opened),
         "peak_rss_bytes": peak_bytes(),
@@ -42,6 +42,7 @@ def report(
             "native": times.native,
             "wait": counters.waited_s,
         },
+        "phases": {name: _phase(plan, counters, name) for name in plan.phases},
         "digest": None,
         "command": command,
         "versions": versions(),
@@ -49,6 +50,18 @@ def report(
     taken = results.keys() & (own.keys() - {"digest"})
     assert not taken, f"a consumer's results would hide {taken}"
     return own | results
+
+
+def _phase(plan: Plan, counters: Counters, name: str) -> dict[str, Any]:
+    counted = counters.phases.get(name, PhaseCounters())
+    mode, reason = plan.reading[name]
+    return {
+        "images": counted.images,
+        "steps": counted.steps,
+        "steps_per_epoch": plan.phases[name].order.steps,
+        "wait_s": counted.waited_s,
+        "reader": {"mode": mode, "reason": reason},
+    }
 
 
 def versions() -> dict[str, str]:

@@ -1,9 +1,11 @@
 """A tensor's description: what it holds and where in the plan, never the bytes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from dtsflow.errors import MemoryPlanError
 from dtsflow.memory.region import Region
 from dtsflow.memory.slot import padded_channels
+from dtsflow.memory.variant import Variant
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
 
@@ -17,7 +19,8 @@ class DTensor:
     """One tensor of a memory plan.
 
     `slot_bytes` is what the plan reserves for it; `offset` counts bytes from the start
-    of the arena and is -1 until the plan is final. Strides count elements.
+    of the arena and is -1 until the plan is final. Strides count elements. `variants`
+    are the other forms that the slot takes; shape and dtype are those of the main one.
     """
 
     id: int
@@ -27,10 +30,30 @@ class DTensor:
     region: Region
     slot_bytes: int
     offset: int = UNPLACED
+    variants: tuple[Variant, ...] = ()
 
     def __str__(self) -> str:
         name = f" {self.name!r}" if self.name else ""
         return f"tensor {self.id}{name} {self.dtype.value}{self.shape} in {self.region.name}"
+
+    @property
+    def forms(self) -> "tuple[DTensor, ...]":
+        """The main form and then every variant, each a descriptor of the same slot."""
+        return self, *(self.as_variant(i) for i in range(len(self.variants)))
+
+    def as_variant(self, i: int) -> "DTensor":
+        """The slot in the form of variant `i` (from 0), at the same place.
+
+        Raises:
+            MemoryPlanError: There is no such variant.
+        """
+        if not 0 <= i < len(self.variants):
+            raise MemoryPlanError(
+                f"variant {i} of {self} was asked for, and it has {len(self.variants)}, "
+                "numbered from 0. Name the form when its slot is allocated."
+            )
+        variant = self.variants[i]
+        return replace(self, shape=variant.shape, dtype=variant.dtype, variants=())
 
     @property
     def padded_c(self) -> int:

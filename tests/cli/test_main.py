@@ -113,7 +113,7 @@ def test_max_steps_ends_a_run_early(capsys: pytest.CaptureFixture[str], volume: 
         (["+experiment=quickstrat"], "Did you mean 'quickstart'?"),
         (["seed=-1", "volume.path=x"], "seed: "),
         (["reader._target_=os.system", "volume.path=x"], "reader._target_: 'os.system' is not"),
-        (["+experiment=mnist"], "volume.path has no value yet"),
+        (["+experiment=mnist"], "phases.train.volume.path has no value yet"),
         (["paln"], "'paln' is neither a command nor KEY=VALUE"),
         (["name=../x", "volume.path=tiny_train_lv0.dts", "po=imagenet_train"], "name: '../x'"),
     ],

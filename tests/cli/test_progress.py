@@ -112,7 +112,7 @@ def test_a_run_on_a_terminal_shows_a_bar_and_then_its_summary(
 ) -> None:
     path = write_small_set(workdir / "mnist_test.dts", Kind.MNIST, 10)
     with terminal.of(100):
-        assert main(["+experiment=mnist", f"volume.path={path}", "batch_size=5"]) == 0
+        assert main(["po=mnist", f"volume.path={path}", "batch_size=5"]) == 0
     text = terminal.shown()
     assert "2/2" in text
     assert "█" * 30 in text

@@ -108,7 +108,7 @@ def test_a_signal_ends_the_run_after_the_batch_in_hand(
     assert out.startswith(f"going on at epoch 1, step 7 of {STEPS}\n")
     assert f"went on          at epoch 1, step 7 of {STEPS}" in out
     report = json.loads(REPORT.read_text())
-    assert report["resumed_from"] == {"epoch": 1, "step": 7}
+    assert report["resumed_from"] == {"phase": "train", "epoch": 1, "step": 7}
     assert report["steps"] == 3 * STEPS - 17
     assert (sequence(PART) + sequence(REPORT)) % 2**256 == whole
     assert not STATE.exists()
@@ -359,7 +359,7 @@ def test_a_process_that_a_signal_ends_goes_on_in_a_new_one(
     subprocess.run(new, check=True, capture_output=True)
     report = json.loads(REPORT.read_text())
     if killed:
-        assert report["resumed_from"] == {"epoch": 1, "step": 0}
+        assert report["resumed_from"] == {"phase": "train", "epoch": 1, "step": 0}
         assert report["steps"] == 2 * STEPS
     else:
         assert (sequence(PART) + sequence(REPORT)) % 2**256 == whole

@@ -1,7 +1,7 @@
 import numpy as np
 
 from dtsflow.arena.batch import Batch
-from dtsflow.consumer.consumer import Consumer, Setting
+from dtsflow.consumer.consumer import Consumer, PhaseSetting, Setting
 from dtsflow.consumer.count import Count
 
 
@@ -23,6 +23,6 @@ def test_it_touches_no_array_of_a_batch_and_reports_nothing() -> None:
     )
     count = Count()
     assert isinstance(count, Consumer)
-    sink = count.open(Setting(folder=None, class_names=(), normalize=None, phases={}))
+    sink = count.open(Setting(None, {"train": PhaseSetting(0)}))
     sink.take(batch)
     assert sink.results() == {}

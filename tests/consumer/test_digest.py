@@ -6,12 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from dtsflow.arena.batch import Batch
-from dtsflow.consumer.consumer import Setting
+from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.digest import Digest
 
-SETTING = Setting(
-    folder=None, class_names=("a", "b"), normalize=None, phases={"train": 0, "val": 1}
-)
+SETTING = Setting(None, {"train": PhaseSetting(0), "val": PhaseSetting(1)})
 
 
 def batch_of(ids: list[int], *, step: int = 0, first_row: int = 0, channels: int = 3) -> Batch:

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from dtsflow.arena.batch import Batch
-from dtsflow.consumer.consumer import Setting
+from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.sheet import Sheet, draw, picture
 from dtsflow.errors import ConfigError
 from dtsflow.po.normalize import Normalize
@@ -47,7 +47,7 @@ def test_only_the_first_batch_is_drawn_and_only_its_valid_rows(tmp_path: Path) -
         first_row=0,
         zone=0,
     )
-    setting = Setting(folder=tmp_path, class_names=("cat", "dog"), normalize=None, phases={})
+    setting = Setting(tmp_path, {"train": PhaseSetting(0, ("cat", "dog"))})
     sink = Sheet(columns=1).open(setting)
     sink.take(batch)
     first = (tmp_path / "sheet.png").read_bytes()
@@ -60,6 +60,6 @@ def test_only_the_first_batch_is_drawn_and_only_its_valid_rows(tmp_path: Path) -
 
 
 def test_a_run_without_a_folder_needs_an_absolute_file() -> None:
-    setting = Setting(folder=None, class_names=(), normalize=None, phases={})
+    setting = Setting(None, {"train": PhaseSetting(0)})
     with pytest.raises(ConfigError, match=r"consumer\.file.*absolute"):
         Sheet().open(setting)

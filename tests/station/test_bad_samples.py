@@ -182,7 +182,8 @@ def test_neither_workers_nor_chunks_change_what_is_delivered(
     for on_error, expected in (("replace", replaced(twin)), ("mask", masked(clean))):
         run = open_run(damaged, on_error, workers=workers)
         run.close()
-        with replace(run.plan, chunk_rows=chunk_rows).open() as run:
+        phase = replace(run.plan.phases["train"], chunk_rows=chunk_rows)
+        with replace(run.plan, phases={"train": phase}).open() as run:
             assert rows_of(run) == expected
 
 
@@ -197,14 +198,14 @@ def test_neither_the_path_nor_the_reader_changes_what_is_delivered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if way == "reference":
-        monkeypatch.setattr("dtsflow.pipeline.load", lambda: None)
-        monkeypatch.setattr("dtsflow.pipeline.warn_absent", lambda: None)
+        monkeypatch.setattr("dtsflow.phase.load", lambda: None)
+        monkeypatch.setattr("dtsflow.phase.warn_absent", lambda: None)
     for on_error, expected in (("replace", replaced(twin)), ("mask", masked(clean))):
         values: dict[str, Any] = {"reader": {"mode": mode}, "decode": {"on_error": on_error}}
         if way == "pillow":
             values["decode"] |= {"_target_": "dtsflow.decode.Pillow"}
         with open_run(damaged, on_error, **values) as run:
-            engine = run.plan.engine()
+            engine = run.plan.phases["train"].engine()
             assert isinstance(engine, NativeEngine | ReferenceEngine)
             assert isinstance(engine, ReferenceEngine) or way == "native"
             assert rows_of(run) == expected
@@ -214,7 +215,11 @@ def test_every_bad_row_is_listed_once_for_each_delivery(damaged: Path, workdir: 
     with open_run(damaged, "replace", name="mine") as run:
         expected = []
         for epoch in (0, 1):
-            order = run.plan.order.epoch(epoch).rows(0, run.plan.order.steps, run.plan.lanes)
+            order = (
+                run.plan.phases["train"]
+                .order.epoch(epoch)
+                .rows(0, run.plan.phases["train"].order.steps, run.plan.phases["train"].lanes)
+            )
             for number, sample_id in enumerate(order.ids.tolist()):
                 if sample_id in BAD:
                     step, row = divmod(number, 12)
@@ -414,7 +419,11 @@ def test_a_set_of_bad_samples_has_no_substitute(tmp_path: Path) -> None:
 def test_a_repeated_row_is_replaced_like_the_row_it_repeats(damaged: Path) -> None:
     with open_run(damaged, "replace", tail="wrap", batch_size=12) as run:
         rows = rows_of(run)
-        order = run.plan.order.epoch(0).rows(0, run.plan.order.steps, run.plan.lanes)
+        order = (
+            run.plan.phases["train"]
+            .order.epoch(0)
+            .rows(0, run.plan.phases["train"].order.steps, run.plan.phases["train"].lanes)
+        )
     seen: dict[int, Row] = {}
     for row, wanted in zip(rows, order.ids.tolist(), strict=True):
         first = seen.setdefault(wanted, row)
@@ -436,7 +445,7 @@ def test_a_jpeg_that_breaks_off_in_its_pixels_is_replaced_on_both_paths(
     found = []  # the whole image counts, on either path
     for native in (True, False):
         if not native:
-            monkeypatch.setattr("dtsflow.pipeline.load", lambda: None)
+            monkeypatch.setattr("dtsflow.phase.load", lambda: None)
         found.append(delivered(path, "replace", po=chain, lanes=1))
     assert found[0] == found[1]
     assert sorted(row.sample_id for row in found[0]) == [-1] * 9 + [0, 2, 2]

@@ -1,13 +1,14 @@
 import numpy as np
 
+from dtsflow.arena.form import Form
 from dtsflow.arena.host import Host
 from dtsflow.errors import DecodeError
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.reader.samples import Samples
+from dtsflow.spec import ImageSpec
 from dtsflow.station.engine import Address, Bad, Places, StageTimes, fill_others, too_big
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtype import DType
-from dtsflow.tensor.shape import Shape
 
 
 def test_times_of_workers_add_up_stage_by_stage() -> None:
@@ -35,8 +36,9 @@ class OddIsBad:
 
 
 ADDRESS = Address(0, 0, 0)
-PLAN = MemoryPlan().input_buffers(batch=1, image=Shape(1, 1, 1, 3), dtype=DType.UINT8).finalize()
-ZONE = Host().open(PLAN, 3).zones[0]
+FORM = Form(1, ImageSpec(1, 1, 3), 3)
+PLAN = MemoryPlan().input_buffers(batch=1, image=FORM.image, dtype=DType.UINT8).finalize()
+ZONE = Host().open(PLAN, {"train": FORM}).zones["train"][0]
 
 
 def samples_of(ids: list[int]) -> Samples:

@@ -4,6 +4,7 @@ from typing import cast
 import numpy as np
 import pytest
 
+from dtsflow.arena.form import Form
 from dtsflow.arena.host import Host
 from dtsflow.errors import DecodeError
 from dtsflow.memory.plan import MemoryPlan
@@ -11,13 +12,13 @@ from dtsflow.reader.order import Order, Rows, Shuffle
 from dtsflow.reader.row_table import RowTable
 from dtsflow.reader.samples import Samples
 from dtsflow.reader.store import Store
+from dtsflow.spec import ImageSpec
 from dtsflow.station.bad_samples import BadSamples
 from dtsflow.station.engine import Address, Bad, Places, StageTimes
 from dtsflow.station.filler import Filler
 from dtsflow.station.substitutes import Substitutes
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtype import DType
-from dtsflow.tensor.shape import Shape
 from dtsflow.testing import write_small_set
 from dtsflow.volume.format import Kind
 from dtsflow.volume.scan import scan
@@ -66,8 +67,9 @@ def volumes(tmp_path: Path) -> VolumeSet:
 
 @pytest.fixture
 def zones() -> tuple[Zone, Zone]:
-    plan = MemoryPlan().input_buffers(batch=8, image=Shape(1, 2, 2, 3), dtype=DType.UINT8)
-    made = Host().open(plan.finalize(), 3).zones
+    form = Form(8, ImageSpec(2, 2, 3), 3)
+    plan = MemoryPlan().input_buffers(batch=8, image=form.image, dtype=DType.UINT8)
+    made = Host().open(plan.finalize(), {"train": form}).zones["train"]
     for zone in made:
         zone.poison()
     return made

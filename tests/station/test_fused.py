@@ -11,7 +11,7 @@ from PIL import Image
 
 from dtsflow.build import build
 from dtsflow.compose import compose
-from dtsflow.consumer.consumer import Setting
+from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.digest import Digest
 from dtsflow.errors import DecodeError
 from dtsflow.native import core
@@ -96,11 +96,12 @@ def mixed(tmp_path: Path) -> Path:
 def pipeline_of(path: Path, chain: Chain, *overrides: str) -> Pipeline:
     common = ["batch_size=8", "lanes=4", "workers=2", "station.poison=true"]
     values = compose([f"volume.path={path}", *common, *overrides]).values
-    return replace(build(values), po=chain)
+    made = build(values)
+    return replace(made, phases={"train": replace(made.phases["train"], po=chain)})
 
 
 def digest(pipeline: Pipeline) -> dict[str, Any]:
-    sink = Digest().open(Setting(None, (), None, {"train": 0}))
+    sink = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
     with pipeline.plan(pipeline.ranks.start()).open() as run:
         for epoch in (0, 1):
             for batch in run.epoch(epoch):
@@ -112,8 +113,8 @@ def digest(pipeline: Pipeline) -> dict[str, Any]:
 def both(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     native = digest(pipeline)
     with monkeypatch.context() as patch:
-        patch.setattr("dtsflow.pipeline.load", lambda: None)
-        patch.setattr("dtsflow.pipeline.warn_absent", lambda: None)
+        patch.setattr("dtsflow.phase.load", lambda: None)
+        patch.setattr("dtsflow.phase.warn_absent", lambda: None)
         reference = digest(pipeline)
     return native, reference
 
@@ -215,7 +216,7 @@ def test_a_damaged_image_is_refused_by_the_same_words(
     words = []
     for native in (True, False):
         if not native:
-            monkeypatch.setattr("dtsflow.pipeline.load", lambda: None)
+            monkeypatch.setattr("dtsflow.phase.load", lambda: None)
         with pytest.raises(DecodeError, match=r"sample 1 \(label 2, sample_id 1\)") as caught:
             digest(pipeline)
         words.append(str(caught.value))
@@ -247,7 +248,7 @@ def test_pillow_and_the_switch_choose_the_reference(
 ) -> None:
     def engine_of(*overrides: str) -> engine.Engine:
         pipeline = pipeline_of(mixed, CHAINS["train"], *overrides)
-        return pipeline.plan(pipeline.ranks.start()).engine()
+        return pipeline.plan(pipeline.ranks.start()).phases["train"].engine()
 
     assert isinstance(engine_of(), NativeEngine)
     assert isinstance(engine_of("decode=pillow"), ReferenceEngine)

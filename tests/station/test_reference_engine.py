@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dtsflow.arena.form import Form
 from dtsflow.arena.host import Host
 from dtsflow.decode.pillow import PillowDecoder
 from dtsflow.memory.plan import MemoryPlan
@@ -13,7 +14,6 @@ from dtsflow.station.engine import Address
 from dtsflow.station.reference import ReferenceEngine
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtype import DType
-from dtsflow.tensor.shape import Shape
 from dtsflow.testing import jpeg
 
 PHOTO = ImageSpec(None, None, 3)
@@ -26,8 +26,9 @@ def engine_of(chain: Chain = CHAIN) -> ReferenceEngine:
 
 
 def zone_of(dtype: DType = DType.FP16) -> Zone:
-    plan = MemoryPlan().input_buffers(batch=6, image=Shape(1, 8, 8, 3), dtype=dtype).finalize()
-    zone = Host().open(plan, 4 if dtype is DType.FP16 else 3).zones[0]
+    form = Form(6, ImageSpec(8, 8, 3, dtype), 4 if dtype is DType.FP16 else 3)
+    plan = MemoryPlan().input_buffers(batch=6, image=form.image, dtype=dtype).finalize()
+    zone = Host().open(plan, {"train": form}).zones["train"][0]
     zone.poison()
     return zone
 

@@ -3,19 +3,20 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
+from dtsflow.arena.form import Form
 from dtsflow.arena.host import Host
 from dtsflow.memory.plan import MemoryPlan
+from dtsflow.spec import ImageSpec
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtype import DType
-from dtsflow.tensor.shape import Shape
 
 
 @pytest.fixture(params=[DType.FP16, DType.UINT8])
 def zone(request: pytest.FixtureRequest) -> Zone:
     """Five rows, all holding 7s."""
-    image = Shape(1, 3, 2, 3)
-    plan = MemoryPlan().input_buffers(batch=5, image=image, dtype=request.param).finalize()
-    made = Host().open(plan, 4 if request.param is DType.FP16 else 3).zones[0]
+    form = Form(5, ImageSpec(3, 2, 3, request.param), 4 if request.param is DType.FP16 else 3)
+    plan = MemoryPlan().input_buffers(batch=5, image=form.image, dtype=request.param).finalize()
+    made = Host().open(plan, {"train": form}).zones["train"][0]
     for array in (made.labels, made.padded, made.sample_ids):
         array[:] = 7
     made.valid[:] = True

@@ -1,0 +1,89 @@
+"""What an arena must offer: memory to fill, and filled batches at fixed addresses."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from dtsflow.arena.form import Form
+from dtsflow.memory.plan import MemoryPlan
+from dtsflow.station.turns import Turns
+from dtsflow.station.zone import Zone
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Delivery:
+    """A filled batch, readable until it is given back.
+
+    Attributes:
+        step: The global batch.
+        zone: 0 or 1, the memory it lies in.
+        images: Pixels (B, H, W, C), of NumPy or of the device's library.
+        padded: The same pixels with padded channels.
+        labels: int32 (B,).
+        valid: bool (B,), on the host.
+        sample_ids: int64 (B,), on the host.
+    """
+
+    step: int
+    zone: int
+    images: Any
+    padded: Any
+    labels: Any
+    valid: npt.NDArray[np.bool_]
+    sample_ids: npt.NDArray[np.int64]
+
+
+class Feed(Protocol):
+    """The batches of one pass over an epoch, one after another."""
+
+    def take(self) -> Delivery:
+        """The next batch, once it is there.
+
+        Raises:
+            StallError: It was not filled in time.
+            ClosedError: The pass was closed.
+            BaseException: What a worker failed with in this batch.
+        """
+
+    def give_back(self) -> None:
+        """Say that the next batch is asked for: the last one may be overwritten."""
+
+    def end(self) -> None:
+        """The pass is over, however it ended; may be called again."""
+
+
+class Arena(Protocol):
+    """The memory of a run's batches."""
+
+    @property
+    def zones(self) -> Mapping[str, tuple[Zone, Zone]]:
+        """By phase, the host memory that workers write to."""
+
+    def feed(  # of one pass, joined in one place only
+        self,
+        phase: str,
+        turns: Turns,
+        *,
+        timeout_s: float,
+        progress: Callable[[], str],
+        poison: bool,
+        stream: Any = None,
+    ) -> Feed:
+        """Hand over the batches that workers fill in `turns`; one feed at a time.
+
+        `stream` is what the consumer works on, where the arena is a device's.
+        """
+
+    def close(self) -> None:
+        """End what moves batches; the memory is free once nothing refers to it."""
+
+
+@runtime_checkable
+class ArenaConfig(Protocol):
+    """A configured arena."""
+
+    def open(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> Arena:
+        """Allocate what `plan` describes, for phases whose batches have these forms."""

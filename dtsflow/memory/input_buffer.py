@@ -1,0 +1,29 @@
+"""What the input zones hold at one time of a run."""
+
+from dataclasses import dataclass, replace
+
+from dtsflow.memory.variant import Variant
+from dtsflow.tensor.dtype import DType
+from dtsflow.tensor.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class InputBuffer:
+    """One form of a batch: `batch` images of the sides in `image`, whose n is replaced.
+
+    A run has one for each phase whose resolution, batch size or type differs.
+    """
+
+    batch: int
+    image: Shape
+    dtype: DType
+
+    @property
+    def labels(self) -> Variant:
+        """The labels, one INT32 for each image."""
+        return Variant(Shape.from_logical((self.batch,)), DType.INT32)
+
+    @property
+    def images(self) -> Variant:
+        """The pixels of the whole batch."""
+        return Variant(replace(self.image, n=self.batch), self.dtype)

@@ -1,0 +1,130 @@
+"""A phase: the stages and sizes that train, val, … each have for themselves."""
+
+from types import ModuleType
+from typing import Annotated, Literal, Protocol, runtime_checkable
+
+from pydantic import Field
+
+from dtsflow.configurable import configurable
+from dtsflow.decode.decoder import Decoder
+from dtsflow.decode.on_error import MaxErrors, OnError
+from dtsflow.decode.orientation import Orientation
+from dtsflow.decode.pixels import PixelDecoder
+from dtsflow.native.core import load, warn_absent
+from dtsflow.po.chain import Chain
+from dtsflow.po.fused import FusedProgram
+from dtsflow.po.shrink import can_shrink
+from dtsflow.reader.order import Order, Shuffle, Tail, auto_lanes, window_blocks
+from dtsflow.reader.reader import Reader
+from dtsflow.reader.selection import Selection
+from dtsflow.station.engine import Engine
+from dtsflow.station.fused import NativeEngine
+from dtsflow.station.reference import ReferenceEngine
+from dtsflow.station.station import Station
+from dtsflow.volume.volume_set import VolumeSet
+
+Auto = Literal["auto"]
+Positive = Annotated[int, Field(ge=1, strict=True)]  # strict: true is not 1
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where the data set comes from."""
+
+    def prepare(self) -> None:
+        """Make what has to exist on disk before planning; usually nothing."""
+
+    def scan(self) -> VolumeSet:
+        """Read headers and block counts; nothing stays open."""
+
+
+@runtime_checkable
+class Decode(Protocol):
+    """How stored images are decoded."""
+
+    orientation: Orientation
+    scaled: bool
+    on_error: OnError
+    max_errors: MaxErrors
+
+    @property
+    def allows_native(self) -> bool:
+        """Whether the compiled core may decode in its place, pixel for pixel alike."""
+
+    def start(self) -> Decoder:
+        """A decoder for one worker."""
+
+    def describe(self) -> str:
+        """What will decode, for the plan."""
+
+
+@configurable
+class Phase:
+    """What a phase reads and what becomes of it, up to the station that all share.
+
+    Attributes:
+        batch_size: Rows of a global batch, over all ranks.
+        lanes: Canonical shards of an epoch; part of the order, so never taken from the
+            number of ranks. `auto` is the largest divisor of `batch_size` up to 16.
+        tail: What becomes of a last batch that is not full: `pad`, `drop` or `wrap`.
+    """
+
+    volume: Source
+    reader: Reader
+    decode: Decode
+    po: Chain
+    batch_size: Positive = 256
+    lanes: Annotated[int, Field(ge=1, lt=1 << 16, strict=True)] | Auto = "auto"
+    tail: Tail = Tail.PAD
+
+    def order(
+        self, volumes: VolumeSet, selection: Selection | None, *, seed: int, number: int
+    ) -> Order:
+        """The order of every epoch; `number` is the phase's in random addresses.
+
+        Raises:
+            PlanError: There are no samples, no steps, or lanes that do not divide.
+        """
+        lanes = auto_lanes(self.batch_size) if self.lanes == "auto" else self.lanes
+        shuffle = self.reader.shuffle
+        if volumes.layout == "pixels" and shuffle is Shuffle.BLOCKS:
+            shuffle = Shuffle.FULL  # a pixel set has no blocks to permute
+        return Order(
+            counts=volumes.counts if selection is None else selection.counts,
+            batch_size=self.batch_size,
+            lanes=lanes,
+            seed=seed,
+            shuffle=shuffle,
+            tail=self.tail,
+            window=window_blocks(self.reader.window_bytes, lanes),
+            phase=number,
+        )
+
+    def engine(self, volumes: VolumeSet, station: Station) -> Engine:
+        """What one worker fills rows of `station` with."""
+        pixels = volumes.layout == "pixels"
+        decoder = PixelDecoder(volumes.image) if pixels else self.decode.start()
+        program = self.po.program(volumes.image)
+        shrinks = self.decode.scaled and not pixels and can_shrink(self.po.operations)
+        if (core := self.core(volumes)) is None:
+            return ReferenceEngine(decoder, program, shrinks=shrinks)
+        specs = self.po.specs(volumes.image)
+        stored = station.stored_channels(specs[-1].channels, specs[-1].dtype)
+        return NativeEngine(
+            core,
+            decoder,
+            program,
+            FusedProgram(core, self.po.operations, specs, stored),
+            volumes.image if pixels else None,
+            turns=self.decode.orientation == "apply",
+            shrinks=shrinks,
+        )
+
+    def core(self, volumes: VolumeSet) -> ModuleType | None:
+        """The compiled core if it runs this phase; None: the reference path."""
+        if not (self.decode.allows_native or volumes.layout == "pixels"):
+            return None
+        core = load()
+        if core is None:
+            warn_absent()
+        return core
