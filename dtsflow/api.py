@@ -1,6 +1,7 @@
 """dtsflow as a library: open a run from overrides, from a dict, or from both."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -10,12 +11,15 @@ from omegaconf import OmegaConf
 from dtsflow.build import build
 from dtsflow.compose import compose
 from dtsflow.errors import ConfigError
+from dtsflow.joining import joint_folder, joint_plan
 from dtsflow.pipeline import AUTO, NEVER
 from dtsflow.plan import Plan
 from dtsflow.plan_text import plan_text
+from dtsflow.ranks.agreement import agree, together
+from dtsflow.ranks.failure import ending_all
 from dtsflow.run import Run
-from dtsflow.state import State, state_at
-from dtsflow.telemetry.folder import RunFolder
+from dtsflow.state import State, state_at, states_beside
+from dtsflow.telemetry.folder import RunFolder, run_path
 
 
 def open(*config: str | Mapping[str, Any], config_dir: str | Path | None = None) -> Run:  # noqa: A001
@@ -43,26 +47,29 @@ def open(*config: str | Mapping[str, Any], config_dir: str | Path | None = None)
 
 
 def start(values: Mapping[str, Any], *, command: str = "") -> Run:
-    """Open the run that a composed tree describes; it has a folder if it has a name."""
+    """Open the run that a composed tree describes; it has a folder if it has a name.
+
+    All ranks of a run call it. Where one fails, all end.
+    """
     pipeline = build(values)
-    rank = pipeline.ranks.start()
-    pipeline.prepare()
-    plan = pipeline.plan(rank)
-    # Before the folder is made: a finished one of its name, which PATH may name, moves.
-    begun = _named_state(plan)
-    if pipeline.name is None:
-        return plan.open(start=begun)
-    folder = RunFolder.make(pipeline.name, rank, command)
-    try:
-        own = _own_state(plan, folder)
-        if own is None:
-            folder.begin_anew()
-        folder.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(values))))
-        folder.write("plan.txt", plan_text(plan))
-        return plan.open(folder, own or begun)
-    except BaseException:
-        folder.close()
-        raise
+    name = pipeline.name
+    group = pipeline.ranks.join(None if name is None else run_path(name))
+    with ending_all(group):
+        plan = joint_plan(pipeline, group)
+        # Before the folder is made, for PATH may name a finished one, which then moves.
+        begun = together(group, partial(_named_state, plan))
+        agree(group, {"resume": "never" if begun is None else str(plan.turn(begun))})
+        if name is None:
+            return plan.open(start=begun, group=group)
+        folder, own = joint_folder(name, command, group, partial(_own_state, plan))
+        try:
+            if group.rank.index == 0:
+                folder.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(values))))
+                folder.write("plan.txt", plan_text(plan))
+            return plan.open(folder, own or begun, group)
+        except BaseException:
+            folder.close()
+            raise
 
 
 def _named_state(plan: Plan) -> State | None:
@@ -87,9 +94,13 @@ def _own_state(plan: Plan, folder: RunFolder) -> State | None:
 
 
 def _state(plan: Plan, path: Path) -> State:
-    state = State.load(path)
-    state.check(plan, path)
-    return state
+    """Where the rank that had come least far was: then no row is left out."""
+    states = []
+    for of_rank in states_beside(path):
+        state = State.load(of_rank)
+        state.check(plan, of_rank)
+        states.append(state)
+    return min(states, key=plan.turn)
 
 
 def _plain(value: Any) -> Any:

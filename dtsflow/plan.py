@@ -11,6 +11,7 @@ from dtsflow.about import __version__
 from dtsflow.errors import PlanError
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.phase_plan import PhasePlan
+from dtsflow.ranks.alone import Alone
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.reader import Mode
 from dtsflow.reader.store import Store
@@ -19,12 +20,15 @@ from dtsflow.state import DIGITS, State
 
 if TYPE_CHECKING:
     from dtsflow.pipeline import Pipeline
+    from dtsflow.ranks.group import Group
     from dtsflow.reader.samples import Bytes
     from dtsflow.run import Run
     from dtsflow.telemetry.folder import RunFolder
 
 # Raise it whenever the same configuration comes to mean another order or other pixels.
 ALGORITHM = 1
+
+SHOWN = 60  # characters: what is longer is compared as a digest
 
 BESIDE_ROW_BYTES = 1 + 8  # `valid` and `sample_ids` of one row, in each of the two zones
 
@@ -39,6 +43,7 @@ class Plan:
         phases: The plan of each phase, in the order an epoch has them.
         memory: The device memory plan, which all phases share.
         workers: Threads that fill batches.
+        agreed: What all ranks take for `reading`; None: each decides for itself.
     """
 
     pipeline: "Pipeline"
@@ -46,19 +51,44 @@ class Plan:
     phases: Mapping[str, PhasePlan]
     memory: MemoryPlan
     workers: int
+    agreed: Mapping[str, tuple[Mode, str]] | None = None
 
-    def open(self, folder: "RunFolder | None" = None, start: State | None = None) -> "Run":
+    def open(
+        self,
+        folder: "RunFolder | None" = None,
+        start: State | None = None,
+        group: "Group | None" = None,
+    ) -> "Run":
         """Allocate memory, start threads and begin to read.
 
-        With `start` the run goes on there; it must be a state of this plan.
+        With `start` the run goes on there; it must be a state of this plan. All ranks
+        of `group` open their plans together, and end together.
 
         Raises:
             MemoryPlanError: The plan needs more memory than `memory.limit`.
         """
         from dtsflow.run import Run  # noqa: PLC0415  # a run knows its plan, so not the reverse
 
-        self.pipeline.memory.check(self.memory_entries)
-        return Run(self, folder, start)
+        self.check_memory()
+        return Run(self, folder, start, group or Alone(self.rank))
+
+    def check_memory(self) -> None:
+        """Refuse what the ranks of this node need together, if that is too much.
+
+        Raises:
+            MemoryPlanError: It is more than `memory.limit`.
+        """
+        resident = {
+            _resident_entry(name, self)
+            for name, (mode, _) in self.reading.items()
+            if mode == "resident"
+        }
+        self.pipeline.memory.check(
+            {
+                name: size if name in resident else size * self.rank.local_size
+                for name, size in self.memory_entries.items()
+            }
+        )
 
     def phase(self, name: str) -> PhasePlan:
         """The plan of the phase `name`.
@@ -81,6 +111,10 @@ class Plan:
         """The state of a run of which nothing was handed out yet."""
         return State(next(iter(self.phases)), 0, 0, self.fingerprint())
 
+    def turn(self, state: State) -> tuple[int, int, int]:
+        """What orders the states of this plan: the less, the earlier."""
+        return state.epoch, list(self.phases).index(state.phase), state.step
+
     def after(self, phase: str, epoch: int) -> tuple[str, int]:
         """The phase that follows `phase` of `epoch`, and its epoch."""
         names = list(self.phases)
@@ -95,31 +129,45 @@ class Plan:
             entries["streaming windows"] = windows
         for name, phase in self.phases.items():
             if self.reading[name][0] == "resident":
-                of_phase = "" if len(self.phases) == 1 else f" of {name}"
-                entries[f"resident blocks{of_phase}"] = _resident_bytes(phase)
+                entries[_resident_entry(name, self)] = _resident_bytes(phase)
         return entries
 
     @cached_property
-    def reading(self) -> dict[str, tuple[Mode, str]]:
+    def reading(self) -> Mapping[str, tuple[Mode, str]]:
         """By phase, how blocks are held in memory, and why.
 
-        No sample or order depends on it. Phases choose in their order, each from what
-        those before it leave.
+        No sample or order depends on it.
 
         Raises:
             PlanError: Streaming was asked for and cannot be.
         """
-        room = self.pipeline.memory.allowed_bytes() - sum(self._shared_entries.values())
+        return self.reading_within(self.room) if self.agreed is None else self.agreed
+
+    @property
+    def room(self) -> int:
+        """Bytes that the ranks of this node may use for blocks."""
+        others = sum(self._shared_entries.values()) * self.rank.local_size
+        return self.pipeline.memory.allowed_bytes() - others
+
+    def reading_within(self, room: int) -> dict[str, tuple[Mode, str]]:
+        """What `reading` is where a node has `room` bytes for blocks.
+
+        Phases choose in their order, each from what those before it leave.
+
+        Raises:
+            PlanError: Streaming was asked for and cannot be.
+        """
         windows = 0
         found: dict[str, tuple[Mode, str]] = {}
         for name, plan in self.phases.items():
-            reader = plan.phase.reader
-            mode, why = reader.choose(plan.volumes, plan.order, plan.lanes, max(0, room))
+            # Windows are each rank's own, blocks of a resident store the node's.
+            lanes = range(len(plan.lanes) * self.rank.local_size)
+            mode, why = plan.phase.reader.choose(plan.volumes, plan.order, lanes, max(0, room))
             found[name] = mode, why
             if mode == "resident":
                 room -= _resident_bytes(plan)
             else:  # one allocation serves all that stream
-                grown = max(windows, streaming_bytes(plan.order, plan.lanes))
+                grown = max(windows, streaming_bytes(plan.order, lanes))
                 room, windows = room - (grown - windows), grown
         return found
 
@@ -140,14 +188,17 @@ class Plan:
             "order of an epoch": max(plan.order.planned_bytes for plan in phases),
         }
 
-    def open_store(self, name: str, epoch: int, step: int, windows: "Bytes | None") -> Store:
-        """Start reading for the phase `name`; what is needed from there on first.
+    def open_store(
+        self, name: str, start: tuple[int, int], windows: "Bytes | None", group: "Group"
+    ) -> Store:
+        """Start reading for the phase `name`; what is needed from `start` on first.
 
         `windows` is the memory that all streaming phases share.
         """
         plan, (mode, _) = self.phases[name], self.reading[name]
-        return plan.phase.reader.open(
-            mode, plan.volumes, plan.order, plan.lanes, (epoch, step), windows
+        open_reader = plan.phase.reader.open
+        return open_reader(
+            mode, plan.volumes, plan.order, plan.lanes, start, windows=windows, group=group
         )
 
     @property
@@ -165,6 +216,22 @@ class Plan:
             for name, item in self._facts.items()
         }
 
+    def facts(self) -> dict[str, str]:
+        """What the ranks of a run must have alike, each in words or as a digest."""
+        pipeline = self.pipeline
+        facts = {
+            "library": __version__,
+            **self._facts,
+            "epochs": pipeline.epochs,
+            "max_steps": pipeline.max_steps,
+            "plan": self.digest()[:DIGITS],
+        }
+        texts = {name: json.dumps(fact) for name, fact in facts.items()}
+        return {
+            name: text if len(text) <= SHOWN else hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+            for name, text in texts.items()
+        }
+
     @property
     def _facts(self) -> dict[str, Any]:
         """By key, what all share and what each phase has there."""
@@ -178,6 +245,10 @@ class Plan:
         """SHA-256 over what must agree for two ranks to deliver parts of one run."""
         facts = {"library": __version__, **self._facts, "memory": self.memory.digest()}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _resident_entry(phase: str, plan: Plan) -> str:
+    return "resident blocks" if len(plan.phases) == 1 else f"resident blocks of {phase}"
 
 
 def _resident_bytes(plan: PhasePlan) -> int:

@@ -10,6 +10,7 @@ from dtsflow.build import build
 from dtsflow.compose import compose, shipped_conf
 from dtsflow.phase import Phase
 from dtsflow.pipeline import Pipeline
+from dtsflow.ranks.rank import Rank
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
 from dtsflow.volume.format import Kind
 
@@ -18,7 +19,7 @@ VOCABULARY = {
     "errors", "configurable", "spec", "seed", "tensor", "memory", "ranks", "native",
 }  # fmt: skip
 ASSEMBLY = {
-    "__init__", "__main__", "about", "api", "build", "cli", "compose", "course", "phase",
+    "__init__", "__main__", "about", "api", "build", "cli", "compose", "course", "joining", "phase",
     "phase_plan", "phases", "pipeline", "plan", "plan_text", "resources", "run", "state",
     "telemetry", "testing",
 }  # fmt: skip
@@ -111,7 +112,7 @@ def data(tmp_path: Path) -> Path:
 def plans(*overrides: str) -> None:
     pipeline = build(compose(overrides).values)
     pipeline.prepare()
-    plan = pipeline.plan(pipeline.ranks.start())
+    plan = pipeline.plan(Rank(0, 1))
     assert all(phase.order.steps >= 1 for phase in plan.phases.values())
 
 

@@ -31,10 +31,12 @@ class Setting:
     Attributes:
         folder: The run folder, None when the run writes none.
         phases: By name, in the order an epoch has them.
+        rank: Which rank consumes; all have the same folder.
     """
 
     folder: Path | None
     phases: Mapping[str, PhaseSetting]
+    rank: int = 0
 
 
 class Sink(Protocol):

@@ -18,7 +18,7 @@ def together(group: Group, work: Callable[[], T]) -> T:
         CommonError: It failed on some; on every rank, naming them and their reasons. A
             rank that is alone raises its own error.
     """
-    if group.rank.size == 1:
+    if group.is_alone:
         return work()
     done: list[T] = []
     failure: Exception | None = None

@@ -8,17 +8,30 @@ from dtsflow.ranks.rank import Rank
 
 
 class Alone:
-    """This process is all there is; satisfies Group."""
+    """A process that hears of no other; satisfies Group.
+
+    Args:
+        rank: What it is to do, by default all; a plan for one of several ranks can be
+            opened without the others.
+    """
+
+    def __init__(self, rank: Rank | None = None) -> None:
+        self._rank = rank or Rank(index=0, size=1)
 
     @property
     def rank(self) -> Rank:
-        """Rank 0 of 1."""
-        return Rank(index=0, size=1)
+        """Which part it does."""
+        return self._rank
+
+    @property
+    def is_alone(self) -> bool:
+        """It is."""
+        return True
 
     @property
     def peers(self) -> Sequence[int]:
         """Itself."""
-        return (0,)
+        return (self._rank.index,)
 
     def gather_texts(self, text: str, *, timeout_s: float | None = None) -> list[str]:  # noqa: ARG002
         """Its own text."""

@@ -21,10 +21,18 @@ def ending_all(group: Group) -> Iterator[None]:
         group.close()
         raise
     except BaseException as error:
-        if group.rank.size > 1 and not _is_clean_exit(error):
+        if is_failure(error, group):
             group.abort(reason_of(error))
         group.close()
         raise
+
+
+def is_failure(error: BaseException, group: Group) -> bool:
+    """Tell whether `error` on this rank is to end other ranks, too."""
+    return not group.is_alone and not (
+        isinstance(error, GeneratorExit)
+        or (isinstance(error, SystemExit) and error.code in (None, 0))
+    )
 
 
 def reason_of(error: BaseException) -> str:
@@ -34,9 +42,3 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     return "".join(traceback.format_exception(error)).rstrip()
-
-
-def _is_clean_exit(error: BaseException) -> bool:
-    return isinstance(error, GeneratorExit) or (
-        isinstance(error, SystemExit) and error.code in (None, 0)
-    )

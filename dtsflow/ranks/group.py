@@ -1,9 +1,26 @@
 """The processes of one run, as they reach each other."""
 
-from collections.abc import Sequence
-from typing import NoReturn, Protocol
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn, Protocol, runtime_checkable
 
 from dtsflow.ranks.rank import Rank
+
+
+@runtime_checkable
+class RanksConfig(Protocol):
+    """How the processes of a run find each other, as configured."""
+
+    def join(self, folder: Path | None, environ: Mapping[str, str] | None = None) -> "Group":
+        """Join the processes of the run in `folder`; None: a run without a folder.
+
+        `environ` stands in for the environment of this process.
+
+        Raises:
+            RanksError: Launcher and configuration do not agree, several processes have
+                no folder, or one did not come.
+            MissingPartError: A library that it needs is absent.
+        """
 
 
 class Group(Protocol):
@@ -15,6 +32,10 @@ class Group(Protocol):
     @property
     def rank(self) -> Rank:
         """Which of them this process is."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this process hears of no other."""
 
     @property
     def peers(self) -> Sequence[int]:

@@ -105,6 +105,11 @@ class MpiGroup:
         return self._rank
 
     @property
+    def is_alone(self) -> bool:
+        """It never is."""
+        return False
+
+    @property
     def peers(self) -> Sequence[int]:
         """The ranks on this node, by their local index."""
         return self._peers

@@ -34,7 +34,7 @@ def node_memory(group: Group, nbytes: int) -> npt.NDArray[np.uint8]:
         RanksError: Memory cannot be shared here, or a rank did not come for it.
     """
     rank = group.rank
-    if rank.local_size == 1:
+    if len(group.peers) == 1:
         group.gather_texts("")
         return aligned_bytes(nbytes)
     if not (hasattr(os, "memfd_create") and hasattr(socket, "recv_fds")):

@@ -9,7 +9,6 @@ from dtsflow.errors import RanksError
 from dtsflow.ranks.alone import Alone
 from dtsflow.ranks.group import Group
 from dtsflow.ranks.launcher import launched_size
-from dtsflow.ranks.rank import Rank
 
 
 @configurable
@@ -31,7 +30,3 @@ class Single:
                 "started. Use ranks=auto, or start it without mpirun, srun or torchrun."
             )
         return Alone()
-
-    def start(self, environ: Mapping[str, str] | None = None) -> Rank:
-        """Return rank 0 of 1, as of the group that `join` gives."""
-        return self.join(None, environ).rank

@@ -87,13 +87,14 @@ class Reader:
             return resident_bytes(volumes, order.counts > 0)
         return streaming_bytes(order, lanes)
 
-    def open(  # noqa: PLR0913  # all are facts of one plan
+    def open(  # noqa: PLR0913  # all of it is what one plan says
         self,
         mode: Mode,
         volumes: VolumeSet,
         order: Order,
         lanes: range,
         start: tuple[int, int] = (0, 0),
+        *,
         windows: Bytes | None = None,
         group: Group | None = None,
     ) -> Store:

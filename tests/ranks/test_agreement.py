@@ -18,6 +18,8 @@ class Told:
         self.peers = tuple(range(len(facts)))
         self._texts = [one if isinstance(one, str) else json.dumps(one) for one in facts]
 
+    is_alone = False
+
     def gather_texts(self, text: str, *, timeout_s: float | None = None) -> list[str]:
         assert text == self._texts[self.rank.index]
         assert timeout_s is None

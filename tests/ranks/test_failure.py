@@ -17,6 +17,7 @@ class Pair:
 
     def __init__(self, size: int = 2) -> None:
         self.rank, self.peers = Rank(0, size), range(size)
+        self.is_alone = size == 1
         self.closed = False
 
     def gather_texts(self, text: str, *, timeout_s: float | None = None) -> list[str]:

@@ -1,0 +1,85 @@
+"""How the ranks of a run come to one plan, one folder and one place to begin."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from dtsflow.pipeline import Pipeline
+from dtsflow.plan import Plan
+from dtsflow.ranks.agreement import agree, together
+from dtsflow.ranks.group import Group, broadcast
+from dtsflow.state import STATE, State
+from dtsflow.telemetry.folder import RunFolder
+
+
+def joint_plan(pipeline: Pipeline, group: Group) -> Plan:
+    """The plan for this rank, once all ranks have planned the same run.
+
+    What has to exist on disk is made by one rank of each node, first by rank 0.
+
+    Raises:
+        CommonError: A rank cannot plan it, or plans another run; on every rank. A rank
+            that is alone raises its own error.
+    """
+    rank = group.rank
+    first = rank.local_index == 0
+    together(group, pipeline.prepare if rank.index == 0 else _nothing)
+    together(group, pipeline.prepare if first and rank.index != 0 else _nothing)
+    plan = together(group, partial(pipeline.plan, rank))
+    agree(group, plan.facts())
+    # What ranks do together depends on it, so the node with least memory decides.
+    room = min(map(int, group.gather_texts(str(plan.room))))
+    reading = together(group, partial(plan.reading_within, room))
+    told = json.loads(broadcast(group, json.dumps(reading)))
+    plan = replace(plan, agreed={name: (mode, why) for name, (mode, why) in told.items()})
+    together(group, plan.check_memory)
+    return plan
+
+
+def joint_folder(
+    name: str, command: str, group: Group, own_state: Callable[[RunFolder], State | None]
+) -> tuple[RunFolder, State | None]:
+    """The run folder, which rank 0 makes, with the state in it that the run goes on at.
+
+    `own_state` finds that state; where there is none, the run begins anew.
+
+    Raises:
+        CommonError: A rank has no access to it, or its state is not one of this run.
+    """
+    rank = group.rank
+
+    def make() -> RunFolder | None:
+        return RunFolder.make(name, rank, command) if rank.index == 0 else None
+
+    def find(made: RunFolder | None) -> State | None:
+        if made is None:
+            return None
+        state = own_state(made)
+        if state is None:
+            made.begin_anew()
+        else:  # the only one: ranks that are no more must not hold the others back
+            made.forget_states()
+            made.write(STATE, state.to_json(), durable=True)
+        return state
+
+    def enter() -> RunFolder:
+        return made or RunFolder.enter(path, rank, command, anew=not told)
+
+    made = together(group, make)
+    try:
+        state = together(group, partial(find, made))
+        told, path = json.loads(
+            broadcast(
+                group, json.dumps([state.to_json() if state else "", str(made and made.path)])
+            )
+        )
+        return together(group, enter), State.from_json(told) if told else None
+    except BaseException:
+        if made is not None:
+            made.close()
+        raise
+
+
+def _nothing() -> None:
+    """What a rank does while another one makes something."""
