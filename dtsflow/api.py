@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from omegaconf import OmegaConf
 
-from dtsflow.build import build
 from dtsflow.compose import compose
 from dtsflow.errors import ConfigError
-from dtsflow.joining import joint_folder, joint_plan
+from dtsflow.joining import joined, joint_folder, joint_plan
 from dtsflow.pipeline import AUTO, NEVER
 from dtsflow.plan import Plan
 from dtsflow.plan_text import plan_text
@@ -19,7 +18,7 @@ from dtsflow.ranks.agreement import agree, together
 from dtsflow.ranks.failure import ending_all
 from dtsflow.run import Run
 from dtsflow.state import State, state_at, states_beside
-from dtsflow.telemetry.folder import RunFolder, run_path
+from dtsflow.telemetry.folder import RunFolder
 
 
 def open(*config: str | Mapping[str, Any], config_dir: str | Path | None = None) -> Run:  # noqa: A001
@@ -51,21 +50,22 @@ def start(values: Mapping[str, Any], *, command: str = "") -> Run:
 
     All ranks of a run call it. Where one fails, all end.
     """
-    pipeline = build(values)
+    pipeline, group = joined(values)
     name = pipeline.name
-    group = pipeline.ranks.join(None if name is None else run_path(name))
     with ending_all(group):
         plan = joint_plan(pipeline, group)
         # Before the folder is made, for PATH may name a finished one, which then moves.
         begun = together(group, partial(_named_state, plan))
         agree(group, {"resume": "never" if begun is None else str(plan.turn(begun))})
         if name is None:
+            together(group, plan.check_memory)
             return plan.open(start=begun, group=group)
         folder, own = joint_folder(name, command, group, partial(_own_state, plan))
         try:
             if group.rank.index == 0:
                 folder.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(values))))
                 folder.write("plan.txt", plan_text(plan))
+            together(group, plan.check_memory)
             return plan.open(folder, own or begun, group)
         except BaseException:
             folder.close()

@@ -1,16 +1,55 @@
 """How the ranks of a run come to one plan, one folder and one place to begin."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
+from dtsflow.build import build
+from dtsflow.errors import ConfigError, DtsflowError
 from dtsflow.pipeline import Pipeline
 from dtsflow.plan import Plan
 from dtsflow.ranks.agreement import agree, together
+from dtsflow.ranks.auto import Auto
+from dtsflow.ranks.failure import ending_all
 from dtsflow.ranks.group import Group, broadcast
 from dtsflow.state import STATE, State
-from dtsflow.telemetry.folder import RunFolder
+from dtsflow.telemetry.folder import RunFolder, run_path
+
+
+def joined(values: Mapping[str, Any]) -> tuple[Pipeline, Group]:
+    """The pipeline that a composed tree describes, and the ranks that have built it.
+
+    Raises:
+        ConfigError: The configuration is refused.
+        CommonError: It is refused on some ranks; on every rank.
+    """
+    try:
+        pipeline = build(values)
+    except ConfigError as error:
+        group = _group_of(values)
+        if group is None:
+            raise
+        with ending_all(group):
+            together(group, partial(_raise, error))
+        raise
+    group = pipeline.ranks.join(None if pipeline.name is None else run_path(pipeline.name))
+    with ending_all(group):
+        together(group, _nothing)
+    return pipeline, group
+
+
+def _group_of(values: Mapping[str, Any]) -> Group | None:
+    """The others, who may wait for this rank; None: it cannot reach them."""
+    try:
+        return Auto().join(run_path(str(values.get("name"))))
+    except DtsflowError:
+        return None
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def joint_plan(pipeline: Pipeline, group: Group) -> Plan:
@@ -32,9 +71,7 @@ def joint_plan(pipeline: Pipeline, group: Group) -> Plan:
     room = min(map(int, group.gather_texts(str(plan.room))))
     reading = together(group, partial(plan.reading_within, room))
     told = json.loads(broadcast(group, json.dumps(reading)))
-    plan = replace(plan, agreed={name: (mode, why) for name, (mode, why) in told.items()})
-    together(group, plan.check_memory)
-    return plan
+    return replace(plan, agreed={name: (mode, why) for name, (mode, why) in told.items()})
 
 
 def joint_folder(

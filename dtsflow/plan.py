@@ -226,7 +226,10 @@ class Plan:
             "max_steps": pipeline.max_steps,
             "plan": self.digest()[:DIGITS],
         }
-        texts = {name: json.dumps(fact) for name, fact in facts.items()}
+        texts = {
+            name: fact if isinstance(fact, str) else json.dumps(fact)
+            for name, fact in facts.items()
+        }
         return {
             name: text if len(text) <= SHOWN else hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
             for name, text in texts.items()

@@ -256,13 +256,14 @@ class Run:
         except RanksError:
             group.abort(f"It was told to stop, and other ranks were not within {STOP_S:g} s.")
         told = [json.loads(text) for text in texts]
+        ends = [State.from_json(one["state"]) for one in told]
         if any(one["stopped"] for one in told):
             self.stopping.ended = True
-            self._joint_end = min(
-                (State.from_json(one["state"]) for one in told), key=self.plan.turn
-            )
+            # Where the one is that has come least far, so that no row is left out.
+            self._joint_end = min(ends, key=self.plan.turn)
         if group.rank.index == 0:
-            self._joint_report = ranks_report([one["report"] for one in told])
+            level = not self.stopping.ended or all(end == ends[0] for end in ends)
+            self._joint_report = ranks_report([one["report"] for one in told], level=level)
 
     def _save_rest(self, folder: RunFolder) -> None:
         if self._failed:

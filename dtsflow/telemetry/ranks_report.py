@@ -10,12 +10,14 @@ _SUMS = ("images", "images_per_s", "bad_samples")
 _ROW = ("images", "steps", "images_per_s", "first_batch_s", "peak_rss_bytes", "bad_samples")
 
 
-def ranks_report(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def ranks_report(reports: Sequence[dict[str, Any]], *, level: bool = True) -> dict[str, Any]:
     """Rank 0's report with the sums over all ranks, and a row for each, as `ranks`.
 
     Images, images a second and bad samples are those of all ranks; `spread` has the
     least, middle and most images a second and seconds waited of a rank. Of digests,
-    `sequence` adds up; `samples`, which does not, is null.
+    `sequence` adds up; `samples`, which does not, is null. Ranks that are not `level`
+    were stopped at different batches: what some had more of comes again when the run
+    goes on, so there is no digest.
     """
     whole = dict(reports[0])
     whole |= {name: sum(one[name] for one in reports) for name in _SUMS}
@@ -23,8 +25,8 @@ def ranks_report(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
         phase: {**of_phase, "images": sum(one["phases"][phase]["images"] for one in reports)}
         for phase, of_phase in whole["phases"].items()
     }
-    if whole["digest"] is not None:
-        whole["digest"] = _digest([one["digest"] for one in reports])
+    digests = [one["digest"] for one in reports if one["digest"] is not None]
+    whole["digest"] = _digest(digests) if level and len(digests) == len(reports) else None
     rows = [
         {
             "rank": rank,
