@@ -1,11 +1,15 @@
 """How the failure of one rank ends the others."""
 
+import logging
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dtsflow.errors import CommonError, DtsflowError
 from dtsflow.ranks.group import Group
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -33,6 +37,18 @@ def is_failure(error: BaseException, group: Group) -> bool:
         isinstance(error, GeneratorExit)
         or (isinstance(error, SystemExit) and error.code in (None, 0))
     )
+
+
+def tell(rank: int, size: int, reason: str) -> None:
+    """Say why all ranks end, before the process ends without a chance to.
+
+    It goes to the log, and to stderr where the program has set up no log of its own.
+    """
+    log.critical("rank %d of %d: %s", rank, size, reason)
+    if not logging.getLogger().handlers:
+        sys.stderr.write(f"rank {rank} of {size}: {reason}\n")
+    sys.stdout.flush()
+    sys.stderr.flush()
 
 
 def reason_of(error: BaseException) -> str:

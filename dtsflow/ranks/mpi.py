@@ -1,8 +1,6 @@
 """Ranks that MPI started, under mpirun or srun; the only import of mpi4py."""
 
-import logging
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +12,7 @@ from pydantic import Field
 from dtsflow.configurable import configurable
 from dtsflow.errors import MissingPartError, RanksError
 from dtsflow.ranks.alone import Alone
+from dtsflow.ranks.failure import tell
 from dtsflow.ranks.group import Group
 from dtsflow.ranks.launcher import launched_size
 from dtsflow.ranks.placement import Whereabouts, place
@@ -21,8 +20,6 @@ from dtsflow.ranks.rank import Rank
 
 if TYPE_CHECKING:
     from mpi4py import MPI
-
-log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_S = 0.01
 
@@ -145,9 +142,7 @@ class MpiGroup:
 
     def abort(self, reason: str, status: int = 1) -> NoReturn:
         """End all ranks through MPI, with `reason` told by this one."""
-        log.critical("rank %d of %d: %s", self._rank.index, self._rank.size, reason)
-        sys.stdout.flush()
-        sys.stderr.flush()
+        tell(self._rank.index, self._rank.size, reason)
         self._world.Abort(status)
         raise AssertionError  # it does not return
 

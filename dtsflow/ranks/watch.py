@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import NoReturn
 
+from dtsflow.ranks.failure import tell
 from dtsflow.ranks.notes import read_note, write_first
 from dtsflow.ranks.presence import Presence, has_died
 
@@ -43,7 +44,7 @@ class Watch:
         rank = self._index if rank is None else rank
         word = {"rank": rank, "reason": reason, "status": status}
         if write_first(self._word, word):
-            log.critical("rank %d of %d: %s", rank, self._size, reason)
+            tell(rank, self._size, reason)
         self._end(status)
 
     def close(self) -> None:

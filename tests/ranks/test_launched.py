@@ -1,65 +1,27 @@
 import json
-import os
-import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-PROGRAM = Path(__file__).with_name("joined.py")
-LIMIT_S = 30.0
+PROGRAM = str(Path(__file__).with_name("joined.py"))
+Torchrun = Callable[..., tuple[list[int], str]]
+Mpiexec = Callable[..., tuple[int, str]]
 
 
-def environ(**more: str) -> dict[str, str]:
-    """That of this process, without what a launcher may have left in it."""
-    kept = {name: value for name, value in os.environ.items() if "SIZE" not in name}
-    return {**kept, **more}
-
-
-def torchrun(
-    size: int, words: Sequence[str], folder: Path, each: Sequence[Mapping[str, str]] = ()
-) -> tuple[list[int], str]:
-    """Start `size` processes as torchrun would; their statuses, and what they said."""
-    said = folder / "said"
-    with said.open("wb") as file:
-        started = [
-            subprocess.Popen(
-                [sys.executable, *words],
-                env=environ(
-                    RANK=str(index),
-                    WORLD_SIZE=str(size),
-                    MASTER_ADDR="localhost",
-                    MASTER_PORT="29500",
-                    **(each[index] if each else {}),
-                ),
-                cwd=folder,
-                stdout=file,
-                stderr=file,
-            )
-            for index in range(size)
-        ]
-        try:
-            statuses = [one.wait(LIMIT_S) for one in started]
-        finally:
-            for one in started:
-                one.kill()
-                one.wait()
-    return statuses, said.read_text(encoding="utf-8")
-
-
-def talk_env(size: int, folder: Path, each: list[dict[str, str]]) -> list[dict[str, Any]]:
-    statuses, said = torchrun(size, [str(PROGRAM), "env", "talk"], folder, each)
+def talk_env(
+    torchrun: Torchrun, size: int, folder: Path, each: list[dict[str, str]]
+) -> list[dict[str, Any]]:
+    statuses, said = torchrun(size, [PROGRAM, "env", "talk"], folder, each)
     assert statuses == [0] * size, said
     assert not list((folder / "runs").iterdir())
     return [json.loads((folder / f"found.{rank}").read_text()) for rank in range(size)]
 
 
-def test_ranks_of_one_node_talk_and_share_memory(tmp_path: Path) -> None:
-    found = talk_env(3, tmp_path, [{"LOCAL_RANK": str(i)} for i in range(3)])
+def test_ranks_of_one_node_talk_and_share_memory(torchrun: Torchrun, tmp_path: Path) -> None:
+    found = talk_env(torchrun, 3, tmp_path, [{"LOCAL_RANK": str(i)} for i in range(3)])
     assert [one["rank"] for one in found] == [[i, 3, 0, i, 3] for i in range(3)]
     assert all(one["texts"] == ["", "é1", "é2é2"] for one in found)
     assert all(one["word"] == "of 0" for one in found)
@@ -67,16 +29,18 @@ def test_ranks_of_one_node_talk_and_share_memory(tmp_path: Path) -> None:
     assert {one["sum"] for one in found} == {6 << 20}
 
 
-def test_two_nodes_have_memory_each(tmp_path: Path) -> None:
-    found = talk_env(4, tmp_path, [{"GROUP_RANK": str(i // 2)} for i in range(4)])
+def test_two_nodes_have_memory_each(torchrun: Torchrun, tmp_path: Path) -> None:
+    found = talk_env(torchrun, 4, tmp_path, [{"GROUP_RANK": str(i // 2)} for i in range(4)])
     assert [one["rank"][2:] for one in found] == [[i // 2, i % 2, 2] for i in range(4)]
     assert [one["memory"] for one in found] == [[1, 2], [1, 2], [3, 4], [3, 4]]
 
 
 @pytest.mark.parametrize("deed", ["raise", "stall", "SIGKILL", "SIGTERM"])
-def test_one_rank_that_fails_ends_all_and_is_named_once(deed: str, tmp_path: Path) -> None:
+def test_one_rank_that_fails_ends_all_and_is_named_once(
+    deed: str, torchrun: Torchrun, tmp_path: Path
+) -> None:
     began = time.monotonic()
-    statuses, said = torchrun(3, [str(PROGRAM), "env", deed], tmp_path)
+    statuses, said = torchrun(3, [PROGRAM, "env", deed], tmp_path)
     assert time.monotonic() - began < 20  # the others would wait 50 s
     own = {"raise": 1, "stall": 1, "SIGKILL": -9, "SIGTERM": -15}[deed]
     assert statuses == [1, own, 1]
@@ -86,47 +50,25 @@ def test_one_rank_that_fails_ends_all_and_is_named_once(deed: str, tmp_path: Pat
     assert not list((tmp_path / "runs").iterdir())
 
 
-def test_ranks_that_differ_all_say_so_and_leave(tmp_path: Path) -> None:
-    statuses, said = torchrun(3, [str(PROGRAM), "env", "differ"], tmp_path)
+def test_ranks_that_differ_all_say_so_and_leave(torchrun: Torchrun, tmp_path: Path) -> None:
+    statuses, said = torchrun(3, [PROGRAM, "env", "differ"], tmp_path)
     assert statuses == [1, 1, 1]
     assert said.count("seed: 3 on ranks 0 and 2, 4 on rank 1") == 3
     assert not list((tmp_path / "runs").iterdir())
 
 
-def test_what_killed_ranks_left_is_cleared_by_the_next_start(tmp_path: Path) -> None:
+def test_what_killed_ranks_left_is_cleared_by_the_next_start(
+    torchrun: Torchrun, tmp_path: Path
+) -> None:
     left = tmp_path / "runs" / ".it.ranks-0123456789ab"
     left.mkdir(parents=True)
     (left / "sign.0").touch()
     (left / "all").write_text("{}")
-    talk_env(2, tmp_path, [{}, {}])
+    talk_env(torchrun, 2, tmp_path, [{}, {}])
     assert not left.exists()
 
 
-MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
-mpi = pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec (the extra 'mpi-wheel')")
-SHARED = Path("/dev/shm")  # MPI's own memory lies there
-
-
-def mpiexec(size: int, deed: str, folder: Path, **more: str) -> tuple[int, str]:
-    """Start `size` processes with mpiexec; its status, and all that they said."""
-    assert MPIEXEC is not None
-    before = set(SHARED.glob("*"))
-    done = subprocess.run(
-        [MPIEXEC, "-n", str(size), sys.executable, str(PROGRAM), "auto", deed],
-        env=environ(**more),
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
-    )
-    assert set(SHARED.glob("*")) <= before
-    return done.returncode, done.stdout
-
-
 @pytest.mark.mpi
-@mpi
 @pytest.mark.parametrize(
     ("more", "nodes"),
     [
@@ -137,9 +79,9 @@ def mpiexec(size: int, deed: str, folder: Path, **more: str) -> tuple[int, str]:
     ids=["one node", "a node each", "two nodes"],
 )
 def test_ranks_of_mpi_talk_and_share_memory_on_each_node(
-    more: dict[str, str], nodes: list[list[int]], tmp_path: Path
+    more: dict[str, str], nodes: list[list[int]], mpiexec: Mpiexec, tmp_path: Path
 ) -> None:
-    status, said = mpiexec(4, "talk", tmp_path, **more)
+    status, said = mpiexec(4, [PROGRAM, "auto", "talk"], tmp_path, **more)
     assert status == 0, said
     found = [json.loads((tmp_path / f"found.{rank}").read_text()) for rank in range(4)]
     for number, node in enumerate(nodes):
@@ -153,11 +95,10 @@ def test_ranks_of_mpi_talk_and_share_memory_on_each_node(
 
 
 @pytest.mark.mpi
-@mpi
 @pytest.mark.parametrize("deed", ["raise", "stall", "SIGKILL", "SIGTERM"])
-def test_one_rank_of_mpi_that_fails_ends_all(deed: str, tmp_path: Path) -> None:
+def test_one_rank_of_mpi_that_fails_ends_all(deed: str, mpiexec: Mpiexec, tmp_path: Path) -> None:
     began = time.monotonic()
-    status, said = mpiexec(3, deed, tmp_path)
+    status, said = mpiexec(3, [PROGRAM, "auto", deed], tmp_path)
     assert time.monotonic() - began < 20  # the others would wait 50 s
     assert status != 0  # that of a rank, or of one that mpiexec killed for it
     reason = {"raise": "ZeroDivisionError: it broke", "stall": "The workers stalled."}
@@ -166,18 +107,18 @@ def test_one_rank_of_mpi_that_fails_ends_all(deed: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.mpi
-@mpi
-def test_ranks_of_mpi_that_differ_all_say_so(tmp_path: Path) -> None:
-    status, said = mpiexec(3, "differ", tmp_path)
+def test_ranks_of_mpi_that_differ_all_say_so(mpiexec: Mpiexec, tmp_path: Path) -> None:
+    status, said = mpiexec(3, [PROGRAM, "auto", "differ"], tmp_path)
     assert status == 1
     assert said.count("seed: 3 on ranks 0 and 2, 4 on rank 1") == 3
 
 
 @pytest.mark.mpi
-@mpi
-def test_the_launcher_of_another_mpi_is_refused_with_both_numbers(tmp_path: Path) -> None:
+def test_the_launcher_of_another_mpi_is_refused_with_both_numbers(
+    torchrun: Torchrun, tmp_path: Path
+) -> None:
     statuses, said = torchrun(
-        1, [str(PROGRAM), "mpi", "talk"], tmp_path, [{"OMPI_COMM_WORLD_SIZE": "4"}]
+        1, [PROGRAM, "mpi", "talk"], tmp_path, [{"OMPI_COMM_WORLD_SIZE": "4"}]
     )
     assert statuses == [1]
     assert "OMPI_COMM_WORLD_SIZE says that 4 processes were started" in said
