@@ -18,7 +18,9 @@ from dtsflow.ranks.agreement import agree, together
 from dtsflow.ranks.failure import ending_all
 from dtsflow.run import Run
 from dtsflow.state import State, state_at, states_beside
-from dtsflow.telemetry.folder import RunFolder
+from dtsflow.telemetry.folder import RUNS, SCANS, RunFolder
+
+Found = tuple[State, Path]  # a state, and the folder where it was
 
 
 def open(*config: str | Mapping[str, Any], config_dir: str | Path | None = None) -> Run:  # noqa: A001
@@ -53,34 +55,36 @@ def start(values: Mapping[str, Any], *, command: str = "") -> Run:
     pipeline, group = joined(values)
     name = pipeline.name
     with ending_all(group):
-        plan = joint_plan(pipeline, group)
+        plan = joint_plan(pipeline, group, cache=None if name is None else RUNS / SCANS)
         # Before the folder is made, for PATH may name a finished one, which then moves.
-        begun = together(group, partial(_named_state, plan))
+        begun, origin = together(group, partial(_named_state, plan))
         agree(group, {"resume": "never" if begun is None else str(plan.turn(begun))})
         if name is None:
             together(group, plan.check_memory)
-            return plan.open(start=begun, group=group)
+            return plan.open(None, begun, origin, group)
         folder, own = joint_folder(name, command, group, partial(_own_state, plan))
+        if own is not None:
+            begun, origin = own, folder.path
         try:
             if group.rank.index == 0:
                 folder.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(values))))
                 folder.write("plan.txt", plan_text(plan))
             together(group, plan.check_memory)
-            return plan.open(folder, own or begun, group)
+            return plan.open(folder, begun, origin, group)
         except BaseException:
             folder.close()
             raise
 
 
-def _named_state(plan: Plan) -> State | None:
-    """The state at the path that `resume` names, if it names one."""
+def _named_state(plan: Plan) -> Found | tuple[None, None]:
+    """The state at the path that `resume` names, if it names one, and its folder."""
     resume = plan.pipeline.resume
     if resume == AUTO and plan.pipeline.name is None:
         raise ConfigError(
             "resume: auto goes on with a run folder, and a run without a name has none. Give it "
             "a name, or the path of a state."
         )
-    return None if resume in (AUTO, NEVER) else _state(plan, state_at(resume))
+    return (None, None) if resume in (AUTO, NEVER) else _state(plan, state_at(resume))
 
 
 def _own_state(plan: Plan, folder: RunFolder) -> State | None:
@@ -90,17 +94,18 @@ def _own_state(plan: Plan, folder: RunFolder) -> State | None:
         return None
     if resume != AUTO and not folder.state.samefile(state_at(resume)):
         return None
-    return _state(plan, folder.state)
+    state, _ = _state(plan, folder.state)
+    return state
 
 
-def _state(plan: Plan, path: Path) -> State:
+def _state(plan: Plan, path: Path) -> Found:
     """Where the rank that had come least far was: then no row is left out."""
     states = []
     for of_rank in states_beside(path):
         state = State.load(of_rank)
         state.check(plan, of_rank)
         states.append(state)
-    return min(states, key=plan.turn)
+    return min(states, key=plan.turn), path.absolute().parent
 
 
 def _plain(value: Any) -> Any:

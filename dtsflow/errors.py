@@ -13,6 +13,7 @@
     ├── StationError           the hand-over between workers and consumer
     │   ├── StallError         one side waited longer than its limit; names that side
     │   └── ClosedError        the run, or this pass over an epoch, has ended
+    ├── TensorFileError        a file of tensors cannot be used; names file and tensor
     ├── RanksError             launcher, communicator and configuration disagree
     │   └── CommonError        what all ranks of a run raise together; one tells of it
     └── MissingPartError       an optional library is absent; names what to install
@@ -74,6 +75,10 @@ class ClosedError(StationError):
     """Something was asked of a run, or of a pass over an epoch, that has ended."""
 
 
+class TensorFileError(DtsflowError):
+    """A file of tensors cannot be written, read or trusted."""
+
+
 class RanksError(DtsflowError):
     """The processes are not what the configuration says, or do not come together."""
 
@@ -90,6 +95,10 @@ class CommonError(RanksError):
     def __init__(self, message: str, *, is_told_here: bool = True) -> None:
         super().__init__(message)
         self.is_told_here = is_told_here
+
+
+class TrainError(DtsflowError):
+    """A training cannot go on."""
 
 
 class MissingPartError(DtsflowError):

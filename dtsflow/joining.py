@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from dtsflow.build import build
@@ -52,10 +53,11 @@ def _raise(error: Exception) -> None:
     raise error
 
 
-def joint_plan(pipeline: Pipeline, group: Group) -> Plan:
+def joint_plan(pipeline: Pipeline, group: Group, cache: Path | None) -> Plan:
     """The plan for this rank, once all ranks have planned the same run.
 
-    What has to exist on disk is made by one rank of each node, first by rank 0.
+    What has to exist on disk is made by one rank of each node, first by rank 0, which
+    also plans first: then the others find in `cache` what takes long to find out.
 
     Raises:
         CommonError: A rank cannot plan it, or plans another run; on every rank. A rank
@@ -65,13 +67,25 @@ def joint_plan(pipeline: Pipeline, group: Group) -> Plan:
     first = rank.local_index == 0
     together(group, pipeline.prepare if rank.index == 0 else _nothing)
     together(group, pipeline.prepare if first and rank.index != 0 else _nothing)
-    plan = together(group, partial(pipeline.plan, rank))
+    plan = _planned(pipeline, group, cache)
     agree(group, plan.facts())
     # What ranks do together depends on it, so the node with least memory decides.
     room = min(map(int, group.gather_texts(str(plan.room))))
     reading = together(group, partial(plan.reading_within, room))
     told = json.loads(broadcast(group, json.dumps(reading)))
     return replace(plan, agreed={name: (mode, why) for name, (mode, why) in told.items()})
+
+
+def _planned(pipeline: Pipeline, group: Group, cache: Path | None) -> Plan:
+    plans: list[Plan] = []
+
+    def turn_of(ranks: range) -> None:
+        if group.rank.index in ranks:
+            plans.append(pipeline.plan(group.rank, cache))
+
+    together(group, partial(turn_of, range(1)))
+    together(group, partial(turn_of, range(1, group.rank.size)))
+    return plans[0]
 
 
 def joint_folder(

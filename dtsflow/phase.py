@@ -1,5 +1,6 @@
 """A phase: the stages and sizes that train, val, … each have for themselves."""
 
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
@@ -21,7 +22,7 @@ from dtsflow.station.engine import Engine
 from dtsflow.station.fused import NativeEngine
 from dtsflow.station.reference import ReferenceEngine
 from dtsflow.station.station import Station
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.data_set import DataSet
 
 Auto = Literal["auto"]
 Positive = Annotated[int, Field(ge=1, strict=True)]  # strict: true is not 1
@@ -34,8 +35,11 @@ class Source(Protocol):
     def prepare(self) -> None:
         """Make what has to exist on disk before planning; usually nothing."""
 
-    def scan(self) -> VolumeSet:
-        """Read headers and block counts; nothing stays open."""
+    def scan(self, cache: Path | None = None) -> DataSet:
+        """Read headers and block counts; nothing stays open.
+
+        `cache` is a folder for what takes long to find out.
+        """
 
 
 @runtime_checkable
@@ -78,7 +82,7 @@ class Phase:
     tail: Tail = Tail.PAD
 
     def order(
-        self, volumes: VolumeSet, selection: Selection | None, *, seed: int, number: int
+        self, volumes: DataSet, selection: Selection | None, *, seed: int, number: int
     ) -> Order:
         """The order of every epoch; `number` is the phase's in random addresses.
 
@@ -87,8 +91,8 @@ class Phase:
         """
         lanes = auto_lanes(self.batch_size) if self.lanes == "auto" else self.lanes
         shuffle = self.reader.shuffle
-        if volumes.layout == "pixels" and shuffle is Shuffle.BLOCKS:
-            shuffle = Shuffle.FULL  # a pixel set has no blocks to permute
+        if not volumes.has_blocks and shuffle is Shuffle.BLOCKS:
+            shuffle = Shuffle.FULL  # there are no blocks to permute
         return Order(
             counts=volumes.counts if selection is None else selection.counts,
             batch_size=self.batch_size,
@@ -100,7 +104,7 @@ class Phase:
             phase=number,
         )
 
-    def engine(self, volumes: VolumeSet, station: Station) -> Engine:
+    def engine(self, volumes: DataSet, station: Station) -> Engine:
         """What one worker fills rows of `station` with."""
         pixels = volumes.layout == "pixels"
         decoder = PixelDecoder(volumes.image) if pixels else self.decode.start()
@@ -120,7 +124,7 @@ class Phase:
             shrinks=shrinks,
         )
 
-    def core(self, volumes: VolumeSet) -> ModuleType | None:
+    def core(self, volumes: DataSet) -> ModuleType | None:
         """The compiled core if it runs this phase; None: the reference path."""
         if not (self.decode.allows_native or volumes.layout == "pixels"):
             return None

@@ -1,18 +1,25 @@
 """The plan of one phase: what its batches are, where their samples come from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from dtsflow.arena.form import Form
+from dtsflow.native.steps import Finish
 from dtsflow.phase import Phase
+from dtsflow.po.chain import Chain
+from dtsflow.ranks.group import Group
 from dtsflow.reader.order import Order, Shuffle
+from dtsflow.reader.portions import Portions
+from dtsflow.reader.reader import Mode
+from dtsflow.reader.samples import Bytes
 from dtsflow.reader.selection import Selection
+from dtsflow.reader.store import Store
 from dtsflow.spec import FieldSpec, ImageSpec, Place, RecordSpec
 from dtsflow.station.engine import Engine
 from dtsflow.station.station import Station
 from dtsflow.tensor.dtype import DType
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.data_set import DataSet
 
 
 @dataclass(frozen=True)
@@ -30,26 +37,60 @@ class PhasePlan:
         specs: The image as decoded, then as each preprocess operation leaves it.
         chunk_rows: Rows that one worker fills at a time.
         selection: The samples of `reader.subset`; None: all.
+        arena_finishes: Whether Normalize is done where the batches live.
     """
 
     name: str
     phase: Phase
     station: Station
-    volumes: VolumeSet
+    volumes: DataSet
     order: Order
     lanes: range
     specs: tuple[ImageSpec, ...]
     chunk_rows: int
     selection: Selection | None = None
+    arena_finishes: bool = False
 
     def engine(self) -> Engine:
         """What one worker fills rows with."""
-        return self.phase.engine(self.volumes, self.station)
+        phase = self.phase
+        if self._finish is not None:
+            phase = replace(phase, po=Chain(phase.po.operations[:-1]))
+        return phase.engine(self.volumes, self.station)
+
+    def planned_bytes(self, mode: Mode) -> int:
+        """Bytes that the samples in memory and their index occupy during a run."""
+        reader = self.phase.reader
+        return reader.planned_bytes(mode, self.volumes, self.order, self.lanes, self.portions)
+
+    def open_store(
+        self, mode: Mode, start: tuple[int, int], windows: Bytes | None, group: Group
+    ) -> Store:
+        """Start reading; what is needed from `start`, an epoch and step, on first.
+
+        `windows` is the memory that all streaming phases share.
+        """
+        reader = self.phase.reader
+        parts = (self.volumes, self.order, self.lanes, start, self.portions)
+        return reader.open(mode, *parts, windows=windows, group=group)
+
+    @property
+    def portions(self) -> Portions:
+        """How the rows of a batch are divided among the workers."""
+        return Portions(self.order, self.lanes, self.chunk_rows, self.selection)
 
     @property
     def form(self) -> Form:
         """What a batch takes in the memory that all phases share."""
-        return Form(self.rows, self.specs[-1], self.stored_channels)
+        return Form(self.rows, self.specs[-1], self.stored_channels, self._finish)
+
+    @cached_property
+    def _finish(self) -> Finish | None:
+        """The last step, if it is left to the arena."""
+        normalize, pixels = self.phase.po.normalize, self.specs[-1]
+        if not self.arena_finishes or normalize is None or pixels.dtype is DType.UINT8:
+            return None
+        return normalize.finish(pixels.channels)
 
     @property
     def stored_channels(self) -> int:

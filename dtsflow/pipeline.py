@@ -1,14 +1,17 @@
 """The pipeline: the phases of a run, and the stages that they share."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from dtsflow.arena.arena import ArenaConfig
+from dtsflow.arena.staging import reserve_staging
 from dtsflow.configurable import configurable
 from dtsflow.consumer.consumer import Consumer
 from dtsflow.memory.budget import Budget
+from dtsflow.memory.device_plan import device_plan
 from dtsflow.memory.input_buffer import InputBuffer
 from dtsflow.memory.limit import cpu_limit
 from dtsflow.memory.plan import MemoryPlan
@@ -20,7 +23,7 @@ from dtsflow.ranks.rank import Rank
 from dtsflow.reader.subset import select
 from dtsflow.seed.address import check_field, phase_number
 from dtsflow.station.station import Station
-from dtsflow.volume.volume_set import Layout
+from dtsflow.volume.data_set import Layout
 
 # Rows of JPEGs a worker fills at a time, at most: a NumPy call costs as much for one
 # row as for all, but in the middle of a chunk no worker can be stopped.
@@ -66,11 +69,11 @@ class Pipeline:
         for phase in self.phases.values():
             phase.volume.prepare()
 
-    def plan(self, rank: Rank) -> Plan:
+    def plan(self, rank: Rank, cache: Path | None = None) -> Plan:
         """Work out every spec, span and order of the run for one rank.
 
         Reads headers and block counts, for a subset also labels; opens nothing for
-        good, allocates nothing.
+        good, allocates nothing. `cache` is a folder for what takes long to find out.
 
         Raises:
             PlanError: The parts do not fit together.
@@ -79,18 +82,18 @@ class Pipeline:
         check_field("seed", self.seed)
         check_field("epoch", self.epochs - 1)
         workers = self._workers(rank)
-        phases = {name: self._phase_plan(name, rank, workers) for name in self.phases}
+        phases = {name: self._phase_plan(name, rank, workers, cache) for name in self.phases}
         return Plan(
             pipeline=self,
             rank=rank,
             phases=phases,
-            memory=_input_plan(phases),
+            memory=self._memory_plan(phases),
             workers=workers,
         )
 
-    def _phase_plan(self, name: str, rank: Rank, workers: int) -> PhasePlan:
+    def _phase_plan(self, name: str, rank: Rank, workers: int, cache: Path | None) -> PhasePlan:
         phase = self.phases[name]
-        volumes = phase.volume.scan()
+        volumes = phase.reader.arrange(phase.volume.scan(cache), cache)
         where = "po.operations" if len(self.phases) == 1 else f"phases.{name}.po.operations"
         specs = tuple(phase.po.specs(volumes.image, where=where))
         check_field("position", len(phase.po.operations))
@@ -111,7 +114,14 @@ class Pipeline:
             specs=specs,
             chunk_rows=_chunk_rows(rows, workers, volumes.layout),
             selection=selection,
+            arena_finishes=self.arena.finishes,
         )
+
+    def _memory_plan(self, phases: Mapping[str, PhasePlan]) -> MemoryPlan:
+        """The two zones, each large enough for every phase, and what is declared."""
+        forms = {name: plan.form for name, plan in phases.items()}
+        inputs = [InputBuffer(form.rows, form.image, form.pixels.dtype) for form in forms.values()]
+        return device_plan(self.memory, inputs, lambda plan: reserve_staging(plan, forms))
 
     def _workers(self, rank: Rank) -> int:
         if self.workers != "auto":
@@ -127,10 +137,3 @@ def _chunk_rows(rows: int, workers: int, layout: Layout) -> int:
         return -(-rows // -(-workers // 2))
     # JPEGs differ: two chunks a worker and batch, so that none waits long for another.
     return max(1, min(CHUNK_ROWS, rows // (2 * workers)))
-
-
-def _input_plan(phases: Mapping[str, PhasePlan]) -> MemoryPlan:
-    """The two zones, each large enough for every phase."""
-    forms = [plan.form for plan in phases.values()]
-    buffers = [InputBuffer(form.rows, form.image, form.pixels.dtype) for form in forms]
-    return MemoryPlan().input_buffers(inputs=buffers).finalize()

@@ -14,14 +14,13 @@ from dtsflow.phase_plan import PhasePlan
 from dtsflow.ranks.alone import Alone
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.reader import Mode
-from dtsflow.reader.store import Store
-from dtsflow.reader.streaming import streaming_bytes
 from dtsflow.state import DIGITS, State
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dtsflow.pipeline import Pipeline
     from dtsflow.ranks.group import Group
-    from dtsflow.reader.samples import Bytes
     from dtsflow.run import Run
     from dtsflow.telemetry.folder import RunFolder
 
@@ -31,6 +30,11 @@ ALGORITHM = 1
 SHOWN = 60  # characters: what is longer is compared as a digest
 
 BESIDE_ROW_BYTES = 1 + 8  # `valid` and `sample_ids` of one row, in each of the two zones
+
+SHARED: Mode = "resident"  # what the ranks of a node keep together
+
+# What each phase that reads in this mode keeps in memory for itself.
+_HELD: dict[Mode, str] = {"resident": "resident blocks", "raw": "raw images"}
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,14 @@ class Plan:
         self,
         folder: "RunFolder | None" = None,
         start: State | None = None,
+        origin: "Path | None" = None,
         group: "Group | None" = None,
     ) -> "Run":
         """Allocate memory, start threads and begin to read.
 
-        With `start` the run goes on there; it must be a state of this plan. All ranks
-        of `group` open their plans together, and end together.
+        With `start` the run goes on there; it must be a state of this plan. `origin` is
+        the folder where it was found. All ranks of `group` open their plans together,
+        and end together.
 
         Raises:
             MemoryPlanError: The plan needs more memory than `memory.limit`.
@@ -70,7 +76,7 @@ class Plan:
         from dtsflow.run import Run  # noqa: PLC0415  # a run knows its plan, so not the reverse
 
         self.check_memory()
-        return Run(self, folder, start, group or Alone(self.rank))
+        return Run(self, folder, start, origin, group or Alone(self.rank))
 
     def check_memory(self) -> None:
         """Refuse what the ranks of this node need together, if that is too much.
@@ -78,14 +84,10 @@ class Plan:
         Raises:
             MemoryPlanError: It is more than `memory.limit`.
         """
-        resident = {
-            _resident_entry(name, self)
-            for name, (mode, _) in self.reading.items()
-            if mode == "resident"
-        }
+        shared = {self._entry(name) for name, (mode, _) in self.reading.items() if mode == SHARED}
         self.pipeline.memory.check(
             {
-                name: size if name in resident else size * self.rank.local_size
+                name: size if name in shared else size * self.rank.local_size
                 for name, size in self.memory_entries.items()
             }
         )
@@ -128,8 +130,9 @@ class Plan:
         if windows := self.windows_bytes:
             entries["streaming windows"] = windows
         for name, phase in self.phases.items():
-            if self.reading[name][0] == "resident":
-                entries[_resident_entry(name, self)] = _resident_bytes(phase)
+            mode, _ = self.reading[name]
+            if mode in _HELD:
+                entries[self._entry(name)] = phase.planned_bytes(mode)
         return entries
 
     @cached_property
@@ -155,20 +158,19 @@ class Plan:
         Phases choose in their order, each from what those before it leave.
 
         Raises:
-            PlanError: Streaming was asked for and cannot be.
+            PlanError: A mode was asked for that cannot be.
         """
         windows = 0
         found: dict[str, tuple[Mode, str]] = {}
         for name, plan in self.phases.items():
-            # Windows are each rank's own, blocks of a resident store the node's.
             lanes = range(len(plan.lanes) * self.rank.local_size)
             mode, why = plan.phase.reader.choose(plan.volumes, plan.order, lanes, max(0, room))
             found[name] = mode, why
-            if mode == "resident":
-                room -= _resident_bytes(plan)
-            else:  # one allocation serves all that stream
-                grown = max(windows, streaming_bytes(plan.order, lanes))
-                room, windows = room - (grown - windows), grown
+            # A node has one copy of resident blocks, and each rank all else.
+            held = plan.planned_bytes(mode) * (1 if mode == SHARED else self.rank.local_size)
+            if mode == "streaming":  # one allocation serves all that stream
+                held, windows = max(0, held - windows), max(held, windows)
+            room -= held
         return found
 
     @property
@@ -177,34 +179,36 @@ class Plan:
         streaming = [
             plan for name, plan in self.phases.items() if self.reading[name][0] == "streaming"
         ]
-        return max((streaming_bytes(plan.order, plan.lanes) for plan in streaming), default=0)
+        return max((plan.planned_bytes("streaming") for plan in streaming), default=0)
 
     @property
     def _shared_entries(self) -> dict[str, int]:
         phases = self.phases.values()
         return {
-            "zones": self.memory.total_bytes,
+            **self._arena_entries,
             "rows beside the zones": 2 * max(plan.rows for plan in phases) * BESIDE_ROW_BYTES,
             "order of an epoch": max(plan.order.planned_bytes for plan in phases),
         }
 
-    def open_store(
-        self, name: str, start: tuple[int, int], windows: "Bytes | None", group: "Group"
-    ) -> Store:
-        """Start reading for the phase `name`; what is needed from `start` on first.
-
-        `windows` is the memory that all streaming phases share.
-        """
-        plan, (mode, _) = self.phases[name], self.reading[name]
-        open_reader = plan.phase.reader.open
-        return open_reader(
-            mode, plan.volumes, plan.order, plan.lanes, start, windows=windows, group=group
-        )
+    def _entry(self, phase: str) -> str:
+        held = _HELD[self.reading[phase][0]]
+        return held if len(self.phases) == 1 else f"{held} of {phase}"
 
     @property
     def total_bytes(self) -> int:
         """All bytes of `memory_entries`."""
         return sum(self.memory_entries.values())
+
+    @property
+    def _arena_entries(self) -> dict[str, int]:
+        """What the arena holds on the host: all of the plan, or zones to copy from."""
+        forms = {name: plan.form for name, plan in self.phases.items()}
+        on_host = self.pipeline.arena.host_bytes(self.memory, forms)
+        if on_host != self.memory.total_bytes:
+            return {"pinned zones": on_host}
+        zones = 2 * self.memory.zone_bytes
+        declared = on_host - zones
+        return {"zones": zones, **({"declared tensors": declared} if declared else {})}
 
     def fingerprint(self) -> dict[str, str]:
         """What a run that goes on must have as it was, each as a short digest.
@@ -248,11 +252,3 @@ class Plan:
         """SHA-256 over what must agree for two ranks to deliver parts of one run."""
         facts = {"library": __version__, **self._facts, "memory": self.memory.digest()}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-
-def _resident_entry(phase: str, plan: Plan) -> str:
-    return "resident blocks" if len(plan.phases) == 1 else f"resident blocks of {phase}"
-
-
-def _resident_bytes(plan: PhasePlan) -> int:
-    return plan.phase.reader.planned_bytes("resident", plan.volumes, plan.order, plan.lanes)

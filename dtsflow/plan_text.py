@@ -7,6 +7,12 @@ from dtsflow.po.fused import divide
 from dtsflow.reader.block_reader import Verify
 from dtsflow.reader.order import divisors
 
+_WITHOUT_BLOCKS = {"pixels": "raw pixels", "files": "images in files"}
+_UNCHECKED = {
+    "blocks": "no index, so its blocks have no checksums: only their structure is checked",
+    "files": "no checksum of its images is known: only their sizes are checked",
+}
+
 
 def plan_text(plan: Plan) -> str:
     """What the run will do: data, order and graph of each phase, memory and digest."""
@@ -44,8 +50,8 @@ def _run(plan: Plan) -> list[str]:
 def _data(plan: Plan, phase: PhasePlan) -> list[str]:
     volumes = phase.volumes
     blocks = int((volumes.counts > 0).sum())
-    what = f"{blocks} blocks" if volumes.layout == "blocks" else "raw pixels"
-    names = [str(file.path) for file in volumes.files]
+    what = f"{blocks} blocks" if volumes.has_blocks else _WITHOUT_BLOCKS[volumes.layout]
+    names = [str(path) for path in volumes.paths]
     shown = names if len(names) <= 4 else [*names[:2], "…", names[-1]]  # noqa: PLR2004
     mode, reason = plan.reading[phase.name]
     lines = [
@@ -56,7 +62,7 @@ def _data(plan: Plan, phase: PhasePlan) -> list[str]:
     if reason:
         lines.append(f"{mode}, {reason}")
     if phase.phase.reader.verify is not Verify.NONE and not volumes.has_checksums:
-        lines.append("no index, so its blocks have no checksums: only their structure is checked")
+        lines.append(_UNCHECKED[volumes.layout])
     return lines
 
 
@@ -65,18 +71,19 @@ def _subset(phase: PhasePlan) -> list[str]:
         return []
     line = f"subset: {len(phase.selection):,} of {phase.volumes.num_samples:,} samples"
     blocks = int((phase.selection.counts > 0).sum())
-    return [f"{line}, in {blocks:,} blocks" if phase.volumes.layout == "blocks" else line]
+    return [f"{line}, in {blocks:,} blocks" if phase.volumes.has_blocks else line]
 
 
 def _order(phase: PhasePlan) -> list[str]:
     order = phase.order
     sizes = divisors(order.lanes)
+    windows = f", windows of up to {order.window} blocks" if phase.volumes.has_blocks else ""
+    amplified = f"read amplification {phase.read_amplification:.2f} when streaming"
     return [
         f"{order.steps:,} steps of {order.batch_size:,} rows, tail {order.tail.value}",
-        f"shuffle {order.shuffle.value}, {order.lanes} lanes of {order.lane_rows} rows, "
-        f"windows of up to {order.window} blocks",
-        f"ranks that can share it: {', '.join(map(str, sizes))}; "
-        f"read amplification {phase.read_amplification:.2f} when streaming",
+        f"shuffle {order.shuffle.value}, {order.lanes} lanes of {order.lane_rows} rows{windows}",
+        f"ranks that can share it: {', '.join(map(str, sizes))}"
+        f"{f'; {amplified}' if phase.volumes.has_blocks else ''}",
     ]
 
 
@@ -127,7 +134,8 @@ def _decode(phase: PhasePlan) -> str:
 def _reader(plan: Plan, phase: PhasePlan) -> str:
     mode, _ = plan.reading[phase.name]
     reader = phase.phase.reader
-    verify = reader.verify.value if phase.volumes.has_checksums else "structure"
+    unchecked = "size" if phase.volumes.layout == "files" else "structure"
+    verify = reader.verify.value if phase.volumes.has_checksums else unchecked
     return f"{mode}, {reader.io_threads} IO threads, verify {verify}"
 
 

@@ -49,7 +49,8 @@ class Resources:
         self._arena: Arena | None = None
         try:
             forms = {name: phase.form for name, phase in plan.phases.items()}
-            self._arena = plan.pipeline.arena.open(plan.memory, forms)
+            local_rank = plan.rank.local_index
+            self._arena = plan.pipeline.arena.open(plan.memory, forms, local_rank=local_rank)
             self._open_phases(plan, start)
         except BaseException:
             self._close_parts(wait=True)
@@ -66,7 +67,9 @@ class Resources:
         windows = aligned_bytes(plan.windows_bytes) if plan.windows_bytes else None
         for name in sorted(plan.phases, key=lambda name: name != start.phase):
             step = start.step if name == start.phase else 0
-            store = plan.open_store(name, (start.epoch, step), windows, self.group)
+            mode, _ = plan.reading[name]
+            own, at = plan.phases[name], (start.epoch, step)
+            store = own.open_store(mode, at, windows, self.group)
             try:
                 self.phases[name] = _PhaseResources(plan.phases[name], store, plan.workers)
             except BaseException:
@@ -152,6 +155,7 @@ class Resources:
         # Collected inside one of its threads, which may hold a lock others want, it
         # must not wait for them; they end by themselves.
         threads = [thread for own in self.phases.values() for thread in own.store.threads]
+        threads += [] if self._arena is None else self._arena.threads
         wait = threading.current_thread() not in {*threads, *self.workers.threads}
         self._close_parts(wait=wait)
         self.group.close()
@@ -163,7 +167,7 @@ class Resources:
             own.store.close(wait=wait)
         self.workers.close(wait=wait)
         if self._arena is not None:
-            self._arena.close()
+            self._arena.close(wait=wait)
             self._arena = None  # what is still handed out keeps the memory, nothing else
 
 

@@ -8,10 +8,12 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
+from pathlib import Path
 from typing import Any, Self
 
 from dtsflow.arena.arena import Delivery
 from dtsflow.arena.batch import Batch
+from dtsflow.consumer.consumer import Resumable, Start
 from dtsflow.course import Place, Stopping
 from dtsflow.errors import ClosedError, PlanError, RanksError
 from dtsflow.phase_plan import PhasePlan
@@ -49,6 +51,8 @@ class Run:
         group: All ranks that run it.
         folder: Where it keeps what is left of it, None if nowhere.
         start: Where it began, or goes on.
+        origin: The folder that `start` was found in.
+        companion: What is saved together with the state.
         results: What the consumer adds to the report.
         counters: What was delivered so far.
         stopping: The wish that it end.
@@ -59,12 +63,15 @@ class Run:
         plan: Plan,
         folder: RunFolder | None,
         start: State | None = None,
+        origin: Path | None = None,
         group: Group | None = None,
     ) -> None:
         self.plan = plan
         self.group = group or Alone(plan.rank)
         self.folder = folder
         self.start = start or plan.beginning
+        self.origin = origin
+        self.companion: Resumable | None = None
         self.results: dict[str, Any] = {}
         reset_peak()
         self.counters = Counters(opened=time.perf_counter(), rss_before=resident_bytes())
@@ -201,8 +208,14 @@ class Run:
     def _write_state(self, folder: RunFolder, *, durable: bool = False) -> None:
         state = self.state()
         # A run that is started anew begins at the beginning, too.
-        if self._is_follower or state != self.plan.beginning:
-            folder.write(folder.state.name, state.to_json(), durable=durable)
+        if state == self.plan.beginning and not self._is_follower:
+            return
+        place = Start(state.phase, state.epoch, state.step)
+        if self.companion is not None:
+            self.companion.save(place)
+        folder.write(folder.state.name, state.to_json(), durable=durable)
+        if self.companion is not None:
+            self.companion.saved(place)
 
     @property
     def _is_follower(self) -> bool:
@@ -267,7 +280,8 @@ class Run:
 
     def _save_rest(self, folder: RunFolder) -> None:
         if self._failed:
-            self.save()  # what it failed with matters more than that this fails, too
+            if self.companion is None:  # else it may be in the middle of a batch
+                self.save()  # what it failed with matters more than that this fails, too
         elif self._is_follower:
             folder.state.unlink(missing_ok=True)  # rank 0 has the one of all
         elif self.stopping.ended:
@@ -313,7 +327,8 @@ class Run:
         if error is not None:
             self.fail()
             if is_failure(error, self.group):
-                self.save()
+                if self.companion is None:
+                    self.save()
                 self.group.abort(reason_of(error))
             self._leaves = True  # as sys.exit(0) asks for; the others may go on
         self.close()

@@ -119,6 +119,8 @@ def test_a_class_of_another_stage_is_refused() -> None:
         "~reader.window_bytes",
         "~reader.io_threads",
         "~reader.subset",
+        "reader.order_from=x",  # what is null cannot be deleted
+        "~reader.order_from",
     )
 
 

@@ -1,4 +1,4 @@
-"""The experiments on volumes that the upstream exporter wrote."""
+"""Runs on volumes that the upstream exporter wrote."""
 
 import json
 from pathlib import Path
@@ -12,24 +12,24 @@ from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.digest import Digest
 from dtsflow.run import Run
 
-EXPERIMENTS = {
+CHAINS = {
     "imagenet_train_lv0": "imagenet_train",
     "imagenet_train_lv1": "imagenet_train",
     "imagenet_train_lv2": "imagenet_train",
     "imagenet_train_lv3": "imagenet_train",
     "imagenet_val_lv3": "imagenet_val",
     "mnist_test": "mnist",
-    "cifar10_test": "cifar10",
-    "cifar100_test": "cifar100",
+    "cifar10_test": "cifar_train",
+    "cifar100_test": "cifar_train",
 }
 
 
-def open_run(path: Path, experiment: str, **values: Any) -> Run:
+def open_run(path: Path, chain: str, **values: Any) -> Run:
     tree = {"volume": {"path": str(path)}, "tail": "pad", "station": {"poison": True}}
-    return dtsflow.open(f"+experiment={experiment}", {**tree, **values})
+    return dtsflow.open(f"po={chain}", {**tree, **values})
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", CHAINS)
 def test_every_sample_arrives_once_and_alike_for_any_number_of_workers(
     reference: Path, name: str
 ) -> None:
@@ -37,7 +37,7 @@ def test_every_sample_arrives_once_and_alike_for_any_number_of_workers(
     with dtsflow.volume.open(path) as volume:
         labels = volume.labels
     for workers in (1, 8):
-        with open_run(path, EXPERIMENTS[name], workers=workers) as run:
+        with open_run(path, CHAINS[name], workers=workers) as run:
             sink = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
             delivered = []
             for batch in run.epoch(0):

@@ -1,7 +1,8 @@
 """What an arena must offer: memory to fill, and filled batches at fixed addresses."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -74,16 +75,36 @@ class Arena(Protocol):
     ) -> Feed:
         """Hand over the batches that workers fill in `turns`; one feed at a time.
 
+        It must be asked for before the workers begin: only then is nothing of the feed
+        before it still reading the zones that they write.
         `stream` is what the consumer works on, where the arena is a device's.
         """
 
-    def close(self) -> None:
-        """End what moves batches; the memory is free once nothing refers to it."""
+    @property
+    def threads(self) -> Sequence[Thread]:
+        """Those that move batches."""
+
+    def close(self, *, wait: bool = True) -> None:
+        """End what moves batches; the memory is free once nothing refers to it.
+
+        Without `wait` it ends by itself, later: for a caller that may hold a lock which
+        others want.
+        """
 
 
 @runtime_checkable
 class ArenaConfig(Protocol):
     """A configured arena."""
 
-    def open(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> Arena:
-        """Allocate what `plan` describes, for phases whose batches have these forms."""
+    @property
+    def finishes(self) -> bool:
+        """Whether the last step, Normalize, is done where the batches live."""
+
+    def host_bytes(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> int:
+        """What `open` allocates on the host."""
+
+    def open(self, plan: MemoryPlan, forms: Mapping[str, Form], *, local_rank: int = 0) -> Arena:
+        """Allocate what `plan` describes, for phases whose batches have these forms.
+
+        `local_rank` is this rank's number on its node.
+        """

@@ -12,7 +12,8 @@ class Batch:
     """One batch of one rank, readable until the next one is asked for.
 
     The arrays are views of fixed memory; copy what must live longer. BF16 pixels are
-    carried as their 16 bits in uint16.
+    carried as their 16 bits in uint16. With a device arena the first three are cupy's,
+    and the other two are of the host all the same.
 
     Attributes:
         images: Pixels (B, H, W, C).
@@ -27,9 +28,9 @@ class Batch:
         zone: 0 or 1, the memory it lies in.
     """
 
-    images: npt.NDArray[Any]
-    padded: npt.NDArray[Any]
-    labels: npt.NDArray[np.int32]
+    images: Any
+    padded: Any
+    labels: Any
     valid: npt.NDArray[np.bool_]
     sample_ids: npt.NDArray[np.int64]
     phase: str
@@ -40,6 +41,17 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def on_host(self) -> "Batch":
+        """This batch with arrays of NumPy: itself, or copies of a device's arrays.
+
+        The copies are work of the current stream, which must be that of the pass.
+        """
+        if isinstance(self.padded, np.ndarray):
+            return self
+        padded = self.padded.get()
+        images = padded[..., : self.images.shape[-1]]
+        return replace(self, images=images, padded=padded, labels=self.labels.get())
 
     def compact(self) -> "Batch":
         """A copy of the valid rows alone, in memory of its own."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dtsflow.native.steps import Finish
 from dtsflow.spec import ImageSpec
 from dtsflow.tensor.shape import Shape
 
@@ -14,11 +15,14 @@ class Form:
         rows: Rows of each batch on this rank.
         pixels: One row's pixels, all of one size.
         stored_channels: Channels that a pixel takes in the zone.
+        finish: The last step, if a device is to do it. The workers then leave UINT8
+            pixels without padding, and the rest says what the device makes of them.
     """
 
     rows: int
     pixels: ImageSpec
     stored_channels: int
+    finish: Finish | None = None
 
     @property
     def image(self) -> Shape:
@@ -27,3 +31,8 @@ class Form:
         assert pixels.height is not None  # Chain.specs refuses a chain that ends otherwise
         assert pixels.width is not None
         return Shape(1, pixels.height, pixels.width, pixels.channels)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Rows, height, width and stored channels of a batch."""
+        return self.rows, self.image.h, self.image.w, self.stored_channels

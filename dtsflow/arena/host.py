@@ -1,6 +1,7 @@
 """The host arena: the zones are the plan's input slots, so a batch is a view."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,22 @@ _ZONE_REGIONS = ((Region.I_A_LABEL, Region.I_A_DATA), (Region.I_B_LABEL, Region.
 class Host:
     """Batches live in ordinary memory of this process."""
 
-    def open(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> "HostArena":
+    @property
+    def finishes(self) -> bool:
+        """False: the workers do all of it."""
+        return False
+
+    def host_bytes(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> int:  # noqa: ARG002
+        """All bytes of the plan."""
+        return plan.total_bytes
+
+    def open(
+        self,
+        plan: MemoryPlan,
+        forms: Mapping[str, Form],
+        *,
+        local_rank: int = 0,  # noqa: ARG002  # every rank has a memory of its own
+    ) -> "HostArena":
         """Allocate what `plan` describes, for phases whose batches have these forms."""
         return HostArena(plan, forms)
 
@@ -59,8 +75,13 @@ class HostArena:
         """Hand over the batches that workers fill in `turns`."""
         return HostFeed(self.zones[phase], turns, timeout_s, progress, poison=poison)
 
-    def close(self) -> None:
-        """Nothing moves batches here."""
+    @property
+    def threads(self) -> Sequence[Thread]:
+        """None: nothing moves batches here."""
+        return ()
+
+    def close(self, *, wait: bool = True) -> None:
+        """Nothing is left to be done."""
 
 
 class HostFeed:

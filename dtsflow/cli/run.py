@@ -9,7 +9,7 @@ from dtsflow.cli.progress import Progress
 from dtsflow.cli.signals import Signals
 from dtsflow.cli.status import SIGNALLED
 from dtsflow.cli.summary import place, summary
-from dtsflow.consumer.consumer import PhaseSetting, Setting
+from dtsflow.consumer.consumer import PhaseSetting, Resumable, Setting, Start
 from dtsflow.run import Pass, Run
 
 
@@ -40,15 +40,20 @@ def main(words: list[str]) -> int:
 def stream(run: Run) -> None:
     """Deliver what is left of the run to its consumer, whose results go into it."""
     sink = run.plan.pipeline.consumer.open(_setting(run))
+    run.companion = sink if isinstance(sink, Resumable) else None
     for batches in run.passes():
+        title = _title(run, batches)
         if run.plan.rank.index:  # one rank's progress is enough to see
             for batch in batches:
                 sink.take(batch)
+            sink.finish(batches.phase, batches.epoch)
             continue
-        with Progress(_title(run, batches), len(batches)) as progress:
+        with Progress(title, len(batches)) as progress:
             for done, batch in enumerate(batches, 1):
                 sink.take(batch)
                 progress.show(done, images=int(batch.valid.sum()))
+        if not run.stopping.ended and (told := sink.finish(batches.phase, batches.epoch)):
+            print(f"{title}: {told}")
     run.results.update(sink.results())
 
 
@@ -68,8 +73,19 @@ def _setting(run: Run) -> Setting:
             number=plan.order.phase,
             class_names=plan.volumes.class_names,
             normalize=plan.phase.po.normalize,
+            pixels=plan.specs[-1],
+            steps=plan.order.steps,
         )
         for name, plan in run.plan.phases.items()
     }
-    folder = run.folder.path if run.folder is not None else None
-    return Setting(folder=folder, phases=phases, rank=run.plan.rank.index)
+    start = None
+    if run.start != run.plan.beginning:
+        start = Start(run.start.phase, run.start.epoch, run.start.step, run.origin)
+    return Setting(
+        folder=run.folder.path if run.folder is not None else None,
+        phases=phases,
+        epochs=run.plan.pipeline.epochs,
+        seed=run.plan.pipeline.seed,
+        start=start,
+        rank=run.plan.rank,
+    )

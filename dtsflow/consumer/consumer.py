@@ -1,12 +1,16 @@
 """What a consumer must offer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from dtsflow.arena.batch import Batch
 from dtsflow.po.normalize import Normalize
+from dtsflow.ranks.rank import Rank
+from dtsflow.spec import ImageSpec
+
+_PIXELS = ImageSpec(None, None, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +21,32 @@ class PhaseSetting:
         number: The phase's number, as random addresses use it.
         class_names: Name of each label.
         normalize: The operation that made the pixels, None when they are uint8.
+        pixels: What one row's pixels are.
+        steps: Global batches of an epoch.
     """
 
     number: int
     class_names: tuple[str, ...] = ()
     normalize: Normalize | None = None
+    pixels: ImageSpec = _PIXELS
+    steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a run goes on.
+
+    Attributes:
+        phase: The phase.
+        epoch: The epoch.
+        step: The first batch that is left.
+        folder: Where the state lay that says so; None: nowhere.
+    """
+
+    phase: str
+    epoch: int
+    step: int
+    folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +56,18 @@ class Setting:
     Attributes:
         folder: The run folder, None when the run writes none.
         phases: By name, in the order an epoch has them.
+        epochs: Passes through all of them.
+        seed: The run's seed.
+        start: Where it goes on; None: it begins.
         rank: Which rank consumes; all have the same folder.
     """
 
     folder: Path | None
     phases: Mapping[str, PhaseSetting]
-    rank: int = 0
+    epochs: int = 1
+    seed: int = 0
+    start: Start | None = None
+    rank: Rank = field(default_factory=lambda: Rank(index=0, size=1))
 
 
 class Sink(Protocol):
@@ -45,8 +76,22 @@ class Sink(Protocol):
     def take(self, batch: Batch) -> None:
         """Use one batch; it is readable until this returns."""
 
+    def finish(self, phase: str, epoch: int) -> str:
+        """A pass is over; answers what a person should read of it, nothing if empty."""
+
     def results(self) -> dict[str, Any]:
         """What the report should hold, as plain JSON values."""
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A sink with a state of its own, which goes with the run's."""
+
+    def save(self, start: Start) -> None:
+        """Keep the state as it is now, durably, for a run that goes on at `start`."""
+
+    def saved(self, start: Start) -> None:
+        """The run's state names `start` now; what was kept for other places may go."""
 
 
 @runtime_checkable

@@ -22,6 +22,10 @@ class Counting:
     def take(self, batch: Batch) -> None:
         """Let the batch pass."""
 
+    def finish(self, phase: str, epoch: int) -> str:  # noqa: ARG002  # nothing to say
+        """Nothing is summed up before the run ends."""
+        return ""
+
     def results(self) -> dict[str, Any]:
         """Nothing beyond what the report says anyway."""
         return {}

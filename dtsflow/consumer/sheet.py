@@ -50,8 +50,8 @@ class Sheet:
         if Path(self.file).suffix.lower() != ".png":
             raise ConfigError(f"consumer.file: {self.file!r} must end in .png.")
         path = (setting.folder or Path()) / self.file
-        if setting.rank:
-            path = path.with_stem(f"{path.stem}.rank{setting.rank}")
+        if setting.rank.index:
+            path = path.with_stem(f"{path.stem}.rank{setting.rank.index}")
         return Drawing(self, path, setting)
 
 
@@ -66,12 +66,17 @@ class Drawing:
         """Draw `batch` if it is the first."""
         if not self._drawn:
             self._drawn = True
+            batch = batch.on_host()
             rows = np.flatnonzero(batch.valid)[: self._sheet.images]
             setting = self._setting.phases[batch.phase]
             pictures = [picture(batch.images[row], setting.normalize) for row in rows]
             names = setting.class_names
             captions = [_caption(names, int(label)) for label in batch.labels[rows]]
             draw(pictures, captions, self._sheet.columns).save(self._path, compress_level=_QUICK)
+
+    def finish(self, phase: str, epoch: int) -> str:  # noqa: ARG002  # nothing to say
+        """Nothing is summed up before the run ends."""
+        return ""
 
     def results(self) -> dict[str, Any]:
         """Where the sheet is, as `sheet`."""

@@ -6,10 +6,14 @@ from dataclasses import replace
 from typing import Final, overload
 
 from dtsflow.errors import MemoryPlanError
+from dtsflow.memory.differences import differences
 from dtsflow.memory.drawing import draw
 from dtsflow.memory.input_buffer import InputBuffer
+from dtsflow.memory.named_range import named_range
+from dtsflow.memory.plan_config import PlanConfig
 from dtsflow.memory.region import Region
 from dtsflow.memory.slot import slot_bytes
+from dtsflow.memory.svg import draw_svg
 from dtsflow.memory.validation import validate
 from dtsflow.memory.variant import Variant
 from dtsflow.tensor.dtensor import DTensor
@@ -29,10 +33,12 @@ class MemoryPlan:
     """Collects tensors, then places them once and for all.
 
     Until `finalize` tensors can be allocated and nothing has an address; afterwards it
-    is the other way round. All sizes and offsets are in bytes.
+    is the other way round. All sizes and offsets are in bytes. With a `config` the plan
+    holds what that training step uses: no other region, and every helper of a weight.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: PlanConfig | None = None) -> None:
+        self.config = config
         self._tensors: list[DTensor] = []
         self._spans: dict[Region, Span] = {}  # filled by finalize, empty before
 
@@ -49,10 +55,12 @@ class MemoryPlan:
         `variants` are further forms that the slot must have room for.
 
         Raises:
-            MemoryPlanError: The plan is final, or the region does not hold the type of
-                every form.
+            MemoryPlanError: The plan is final, or the region is not used with its
+                configuration or does not hold the type of every form.
         """
         self._expect_open(f"allocate a tensor in {region.name}")
+        if self.config is not None:
+            self.config.check(region)
         forms = Variant(shape, dtype), *variants
         for form in forms:
             _check_dtype(region, form)
@@ -110,7 +118,7 @@ class MemoryPlan:
                     placed.append(replace(tensor, offset=cursor))
                     cursor += tensor.slot_bytes
             spans[region] = (start, cursor)
-        validate(placed)
+        validate(placed, self.config)
         self._tensors, self._spans = placed, spans
         return self
 
@@ -183,6 +191,14 @@ class MemoryPlan:
             )
         return self._spans[first][0], self._spans[last][1]
 
+    def named_range(self, name: str) -> Span:
+        """Where the run of regions that `NAMED_RANGES` calls `name` starts and stops.
+
+        Raises:
+            MemoryPlanError: The plan is not final, or no run has that name.
+        """
+        return self.range(*named_range(name))
+
     def digest(self) -> str:
         """SHA-256, in hex, over the place and forms of every slot, not its name."""
         hashed = hashlib.sha256()
@@ -195,6 +211,14 @@ class MemoryPlan:
     def table(self) -> str:
         """Draw the plan: one line for each tensor, and the total."""
         return draw(self.tensors, self.total_bytes)
+
+    def diff(self, other: "MemoryPlan") -> str:
+        """What is different in `other`, a later plan; see `differences`."""
+        return differences(self.tensors, other.tensors)
+
+    def svg(self) -> str:
+        """Draw the plan to scale, as the text of an SVG file."""
+        return draw_svg(self.tensors)
 
     def _expect_open(self, action: str) -> None:
         if self._spans:

@@ -3,6 +3,8 @@
 from enum import Enum
 from typing import Final
 
+from dtsflow.configurable import nearest
+from dtsflow.errors import MemoryPlanError
 from dtsflow.tensor.dtype import DType
 
 HALF: Final = frozenset({DType.FP16, DType.BF16})  # BF16 goes wherever FP16 does
@@ -26,6 +28,17 @@ class Region(Enum):
     def __init__(self, index: int, dtypes: frozenset[DType]) -> None:
         self.index = index
         self.dtypes = dtypes
+
+    @classmethod
+    def named(cls, name: str) -> "Region":
+        """The region with that name.
+
+        Raises:
+            MemoryPlanError: There is none; the message has the nearest name.
+        """
+        if name not in cls.__members__:
+            raise MemoryPlanError(f"there is no region {name!r}.{nearest(name, cls.__members__)}")
+        return cls[name]
 
     B_PREV_MEAN = 0, _FP32
     B_PREV_VAR = 1, _FP32

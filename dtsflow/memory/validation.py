@@ -4,13 +4,13 @@ The plan is laid out so that all of this is true; the checks are independent of 
 is done, and any tensors with offsets can be handed to them.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
 from dtsflow.errors import MemoryPlanError
 from dtsflow.memory.align import ALIGN
+from dtsflow.memory.plan_config import PlanConfig
 from dtsflow.memory.region import Region
 from dtsflow.tensor.dtensor import DTensor
 
@@ -27,7 +27,7 @@ _HELPERS: Final = (  # regions beside the weights: all filled like them, or all 
 )
 
 
-def validate(tensors: Sequence[DTensor]) -> None:
+def validate(tensors: Sequence[DTensor], config: PlanConfig | None = None) -> None:
     """Run every check.
 
     Raises:
@@ -35,7 +35,7 @@ def validate(tensors: Sequence[DTensor]) -> None:
     """
     check_region_order(tensors)
     check_contiguity(tensors)
-    check_layers(tensors)
+    check_layers(tensors, config)
     check_alignment(tensors)
 
 
@@ -67,15 +67,23 @@ def check_contiguity(tensors: Iterable[DTensor]) -> None:
         end += tensor.slot_bytes
 
 
-def check_layers(tensors: Iterable[DTensor]) -> None:
-    """Every weight has its gradient, and moments and copies where there are any."""
-    counts = Counter(tensor.region for tensor in tensors)
+def check_layers(tensors: Iterable[DTensor], config: PlanConfig | None = None) -> None:
+    """Every weight has its gradient, and moments and copies, in slots like its own.
+
+    Slots are alike when they have as many elements, so that a flat kernel over two runs
+    meets a weight and its helper at one index. Which helpers there must be, `config`
+    says; without it those families that the plan holds any of.
+    """
+    slots: dict[Region, list[DTensor]] = {region: [] for region in Region}
+    for tensor in tensors:
+        slots[tensor.region].append(tensor)
     for layer in _LAYERS:
-        _check_same_count(counts, f"G_{layer}", layer)
+        _check_alike(slots, f"G_{layer}", layer)
     for names in _HELPERS:
-        if any(counts[Region[name]] for name in names):
+        regions = [Region[name] for name in names]
+        if config.allows(regions[0]) if config else any(slots[region] for region in regions):
             for name in names:
-                _check_same_count(counts, name, name[2:].removesuffix("_FP16"))
+                _check_alike(slots, name, name[2:].removesuffix("_FP16"))
 
 
 def check_alignment(tensors: Iterable[DTensor]) -> None:
@@ -88,10 +96,22 @@ def check_alignment(tensors: Iterable[DTensor]) -> None:
             )
 
 
-def _check_same_count(counts: Counter[Region], name: str, layer: str) -> None:
+def _check_alike(slots: Mapping[Region, Sequence[DTensor]], name: str, layer: str) -> None:
     region, weights = Region[name], Region[f"W_{layer}"]
-    if counts[region] != counts[weights]:
+    if len(slots[region]) != len(slots[weights]):
         raise MemoryPlanError(
-            f"{region.name} holds {counts[region]} tensors and {weights.name} "
-            f"{counts[weights]}: every weight needs its own. Allocate both together."
+            f"{region.name} holds {len(slots[region])} tensors and {weights.name} "
+            f"{len(slots[weights])}: every weight needs its own. Allocate both together."
         )
+    for helper, weight in zip(slots[region], slots[weights], strict=True):
+        has, needs = _elements(helper), _elements(weight)
+        if has != needs:
+            raise MemoryPlanError(
+                f"the slot of {helper} has room for {has} elements, and that of {weight}, "
+                f"which it belongs to, for {needs}. Allocate both in the same shapes and order."
+            )
+
+
+def _elements(tensor: DTensor) -> int:
+    """Elements of the whole slot, spare ones included."""
+    return tensor.slot_bytes // tensor.dtype.itemsize

@@ -4,16 +4,26 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-
-from dtsflow.reader.block_reader import BlockReader
+from typing import Generic, Protocol, TypeVar
 
 log = logging.getLogger(__name__)
 
 LET_GO_S = 1.0  # a disk or network share that hangs must not keep the process
 
 
-class IoThreads:
-    """Threads at work, each with a block reader of its own.
+class Counting(Protocol):
+    """What one thread reads with."""
+
+    @property
+    def retried(self) -> int:
+        """How often a read was tried again so far."""
+
+
+AnyReader = TypeVar("AnyReader", bound=Counting)
+
+
+class IoThreads(Generic[AnyReader]):
+    """Threads at work, each with a reader of its own.
 
     They refer to what `work` shares among them and never to their store, so that an
     abandoned run can be collected.
@@ -26,8 +36,8 @@ class IoThreads:
 
     def __init__(
         self,
-        readers: Sequence[BlockReader],
-        work: Callable[[BlockReader], None],
+        readers: Sequence[AnyReader],
+        work: Callable[[AnyReader], None],
         stop: Callable[[], None],
     ) -> None:
         self._readers = readers

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -16,17 +17,24 @@ from dtsflow.reader.block_reader import Verify
 from dtsflow.reader.block_table import BlockTable, Flags, Layout
 from dtsflow.reader.node_share import node_share
 from dtsflow.reader.order import Ints, Order, Shuffle
+from dtsflow.reader.pixel_store import PixelStore, pixel_store_bytes
+from dtsflow.reader.portions import Portions
+from dtsflow.reader.raw import RawStore, raw_bytes
 from dtsflow.reader.resident import ResidentStore, resident_bytes
 from dtsflow.reader.samples import Bytes
 from dtsflow.reader.store import Store
 from dtsflow.reader.streaming import StreamingStore, streaming_bytes
 from dtsflow.reader.subset import Subset
 from dtsflow.reader.whole_files import check_whole_files
+from dtsflow.volume.data_set import DataSet
+from dtsflow.volume.order_from import arranged_as
+from dtsflow.volume.raw_pixels import RawPixels
+from dtsflow.volume.raw_set import RawSet
 from dtsflow.volume.volume_set import VolumeSet
 
 log = logging.getLogger(__name__)
 
-Mode = Literal["resident", "streaming"]
+Mode = Literal["resident", "streaming", "raw"]
 
 _SHARE = 0.75  # of the memory that is allowed: the program itself needs some, too
 
@@ -37,33 +45,54 @@ class Reader:
 
     Attributes:
         mode: `resident` keeps all blocks in memory, `streaming` two windows of each
-            lane; `auto` is resident where that fits, or takes less. No sample or order
+            lane; `auto` is resident where that fits, or takes less. `raw` reads images
+            from their own files, and is what `auto` is for those. No sample or order
             depends on it.
         shuffle: `none` keeps volume order, `blocks` permutes blocks and the samples of
-            a window, `full` permutes single samples. A pixel set has no blocks and
-            takes `full` for `blocks`.
+            a window, `full` permutes single samples. A pixel set, or images in files,
+            have no blocks and take `full` for `blocks`.
         window_bytes: Bytes of blocks that are shuffled together, over all lanes.
         verify: `block` checks each block against its checksum as it is read, `file`
-            also each whole file before, `none` only what the structure tells.
+            also each whole file before, `none` only what the structure tells. Images in
+            files are checked against their sizes, with `order_from` and any but `none`
+            also against the checksums of what was packed at level 0.
         io_threads: Threads that read, each with its own descriptor.
         io_retries: How often a read is tried again that a network share failed.
         subset: The part of the data set to read; None: all of it.
+        order_from: For images in files, the path of the volumes that were packed from
+            them: they give ids, blocks and labels.
     """
 
-    mode: Literal["auto", "resident", "streaming"] = "auto"
+    mode: Literal["auto", "resident", "streaming", "raw"] = "auto"
     shuffle: Shuffle = Shuffle.BLOCKS
     window_bytes: Annotated[int, Field(ge=1)] = 512 << 20
     verify: Verify = Verify.BLOCK
     io_threads: Annotated[int, Field(ge=1, le=64)] = 4
     io_retries: Annotated[int, Field(ge=0, le=100)] = 3
     subset: Subset | None = None
+    order_from: Annotated[str, Field(min_length=1)] | None = None
 
-    def choose(self, volumes: VolumeSet, order: Order, lanes: range, room: int) -> tuple[Mode, str]:
+    def arrange(self, found: DataSet, cache: Path | None = None) -> DataSet:
+        """What was found, in the order that `order_from` gives it; `cache` as in scan.
+
+        Raises:
+            PlanError, VolumeError: It cannot give one.
+        """
+        return found if self.order_from is None else arranged_as(found, self.order_from, cache)
+
+    def choose(self, volumes: DataSet, order: Order, lanes: range, room: int) -> tuple[Mode, str]:
         """The mode, and why; `room` is the memory that is allowed beside all else.
 
         Raises:
-            PlanError: Streaming was asked for and cannot be.
+            PlanError: A mode was asked for that cannot be.
         """
+        if not isinstance(volumes, VolumeSet):
+            return self._choose_raw(volumes)
+        if self.mode == "raw":
+            raise PlanError(
+                f"reader.mode=raw reads images from their own files, and {volumes.paths[0]} is a "
+                "volume. Use resident, streaming or auto; or volume=raw and a folder of images."
+            )
         if reason := _why_not_streaming(volumes, order):
             if self.mode == "streaming":
                 raise PlanError(f"reader.mode=streaming: {reason}. Use resident or auto.")
@@ -81,19 +110,47 @@ class Reader:
             f"{_SHARE:.0%} of the {room:,} that memory.limit leaves",
         )
 
-    def planned_bytes(self, mode: Mode, volumes: VolumeSet, order: Order, lanes: range) -> int:
-        """Bytes that the blocks in memory and their index occupy during a run."""
+    def _choose_raw(self, found: DataSet) -> tuple[Mode, str]:
+        if self.mode not in ("auto", "raw"):
+            raise PlanError(
+                f"reader.mode={self.mode} reads volumes, and {found.paths[0]} was not packed. Use "
+                "raw or auto; or pack it first, with `dtsflow pack`."
+            )
+        if self.mode == "raw":
+            return "raw", ""
+        how = "kept in memory" if found.layout == "pixels" else "read from their own files"
+        return "raw", f"auto: nothing was packed, so images are {how}"
+
+    def planned_bytes(
+        self,
+        mode: Mode,
+        volumes: DataSet,
+        order: Order,
+        lanes: range,
+        portions: Portions | None = None,
+    ) -> int:
+        """Bytes that the samples in memory and their index occupy during a run.
+
+        `portions` is needed for a raw set alone.
+        """
+        if isinstance(volumes, RawSet):
+            assert portions is not None
+            return raw_bytes(volumes, portions)
+        if isinstance(volumes, RawPixels):
+            return pixel_store_bytes(volumes)
+        assert isinstance(volumes, VolumeSet)
         if mode == "resident":
             return resident_bytes(volumes, order.counts > 0)
         return streaming_bytes(order, lanes)
 
-    def open(  # noqa: PLR0913  # all of it is what one plan says
+    def open(  # noqa: PLR0913  # what a store needs to know
         self,
         mode: Mode,
-        volumes: VolumeSet,
+        volumes: DataSet,
         order: Order,
         lanes: range,
         start: tuple[int, int] = (0, 0),
+        portions: Portions | None = None,
         *,
         windows: Bytes | None = None,
         group: Group | None = None,
@@ -101,15 +158,23 @@ class Reader:
         """Start the IO threads; what is needed from `start`, an epoch and step, first.
 
         All ranks of `group` open alike: those of a node keep one copy of resident
-        blocks. With `verify: file` all files are checked before, each by one rank.
-        Windows are loaded into the memory `windows`, if it is given, of `planned_bytes`
-        at least: phases that take turns share it.
+        blocks. With `verify: file` all volumes are checked before, each by one rank.
+        `portions` is needed for a raw set alone. Windows are loaded into the memory
+        `windows`, if it is given, of `planned_bytes` at least: phases that take turns
+        share it.
 
         Raises:
             VolumeError: A file is damaged as a whole, or cannot be read.
             RanksError: The ranks of a node cannot share memory, or one did not come.
         """
         group = group or Alone()
+        how = (self.io_threads, self.verify, self.io_retries)
+        if isinstance(volumes, RawSet):
+            assert portions is not None
+            return RawStore(volumes, portions, *how)
+        if isinstance(volumes, RawPixels):
+            return PixelStore(volumes)
+        assert isinstance(volumes, VolumeSet)
         if self.verify is Verify.FILE:
             check_whole_files(
                 volumes, self.io_threads, slice(group.rank.index, None, group.rank.size)
@@ -123,7 +188,6 @@ class Reader:
             lanes_of = {peer: order.lanes_of(peer, size) for peer in group.peers if peer != own}
             deliveries = [delivery(lanes_of.get(peer, lanes)) for peer in group.peers]
             return self._resident(volumes, order.counts > 0, deliveries, group)
-        how = (self.io_threads, self.verify, self.io_retries)
         return StreamingStore(volumes, order, lanes, *how, memory=windows)
 
     def _resident(

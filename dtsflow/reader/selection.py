@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from dtsflow.reader.order import Ints, Rows
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.data_set import DataSet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,7 @@ class Selection:
     first_ids: Ints
 
     @classmethod
-    def of(cls, volumes: VolumeSet, ids: Ints) -> Self:
+    def of(cls, volumes: DataSet, ids: Ints) -> Self:
         """The selection of these sample_ids, ascending and each once."""
         starts = np.searchsorted(ids, volumes.first_ids).astype(np.int64)
         ends = np.searchsorted(ids, volumes.first_ids + volumes.counts).astype(np.int64)

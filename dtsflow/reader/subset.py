@@ -12,8 +12,8 @@ from dtsflow.configurable import configurable, nearest
 from dtsflow.errors import ConfigError, PlanError
 from dtsflow.reader.order import Ints
 from dtsflow.reader.selection import Selection
+from dtsflow.volume.data_set import DataSet
 from dtsflow.volume.labels import read_labels
-from dtsflow.volume.volume_set import VolumeSet
 
 _HINT_LENGTH = 200  # characters: a thousand class names help nobody
 
@@ -42,7 +42,7 @@ class Subset:
     limit: Annotated[int, Field(ge=1, strict=True)] | None = None
 
 
-def select(volumes: VolumeSet, subset: Subset | None) -> Selection | None:
+def select(volumes: DataSet, subset: Subset | None) -> Selection | None:
     """The samples of `volumes` that `subset` chooses; None if those are all.
 
     Reads the list of ids, and for classes and fraction the index of every block.
@@ -91,7 +91,7 @@ def _share(ids: Ints, labels: npt.NDArray[np.int32], fraction: float) -> Ints:
 
 
 def _of_classes(
-    ids: Ints, labels: npt.NDArray[np.int32], classes: Iterable[Class], volumes: VolumeSet
+    ids: Ints, labels: npt.NDArray[np.int32], classes: Iterable[Class], volumes: DataSet
 ) -> Ints:
     named: dict[str, list[int]] = {}  # several may share a name
     for label, name in enumerate(volumes.class_names if volumes.names_classes else ()):
@@ -107,7 +107,7 @@ def _of_classes(
     return found
 
 
-def _labels_of(word: Class, named: Mapping[str, list[int]], volumes: VolumeSet) -> list[int]:
+def _labels_of(word: Class, named: Mapping[str, list[int]], volumes: DataSet) -> list[int]:
     """The labels that a class's name or number means."""
     if isinstance(word, str) and named:
         if word in named:

@@ -14,7 +14,7 @@ from dtsflow.reader.samples import Samples
 from dtsflow.station.engine import Address, Bad, Engine, Places, fill_others
 from dtsflow.station.substitutes import Substitutes
 from dtsflow.station.zone import Zone
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.data_set import DataSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class BadSamples:
     def __init__(
         self,
         on_error: OnError,
-        volumes: VolumeSet,
+        volumes: DataSet,
         substitutes: Substitutes,
         address: Address,
         stop: Callable[[], bool],
@@ -163,6 +163,6 @@ def _refusal(bad: BadSample, *, is_refused: bool) -> DtsflowError:
         return BlockError(bad.reason)
     return DecodeError(
         f"{bad.where} (label {bad.label}, sample_id {bad.sample_id}) cannot be decoded: "
-        f"{bad.reason}. Replace or remove the image at its source, and pack again; or go on "
-        "without it: decode.on_error=replace or mask."
+        f"{bad.reason}. Replace or remove the image at its source, and pack again if it was "
+        "packed; or go on without it: decode.on_error=replace or mask."
     )

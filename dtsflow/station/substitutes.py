@@ -1,15 +1,17 @@
 """Good samples in the place of bad ones: which come into question, in which order."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from dtsflow.errors import BlockError, ClosedError
-from dtsflow.reader.one_block import SingleSamples
 from dtsflow.reader.samples import Ints, Samples
 from dtsflow.reader.selection import Selection
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.reader.singles import Singles, singles_of
+from dtsflow.volume.data_set import DataSet
 
 
 class Substitutes:
@@ -20,10 +22,9 @@ class Substitutes:
     `selection` no other sample comes into question.
     """
 
-    def __init__(self, volumes: VolumeSet, selection: Selection | None = None) -> None:
+    def __init__(self, volumes: DataSet, selection: Selection | None = None) -> None:
         self._volumes = volumes
         self._selection = selection
-        self._singles = SingleSamples(volumes)
         # Of each block that was looked into, which samples are hopeless. Threads write
         # nothing but True, so none needs to wait for another.
         self._hopeless: dict[int, npt.NDArray[np.bool_]] = {}
@@ -65,14 +66,20 @@ class Substitutes:
         chosen = self._volumes if self._selection is None else self._selection
         return np.count_nonzero(chosen.counts) == 1 and bool(chosen.counts[block])
 
+    @cached_property
+    def _singles(self) -> Singles:
+        return singles_of(self._volumes)
+
     def _of_block(
         self, block: int, first: int, stop: Callable[[], bool], but: int = -1
     ) -> Iterator[Samples]:
         places = self._places(block)
-        turns = np.roll(places, -int(np.searchsorted(places, first)))
-        if block in self._hopeless:
-            turns = turns[~self._hopeless[block][turns]]
-        for place in turns[turns != but].tolist():
+        start = bisect_left(places, first)
+        # One by one: a set without blocks may have millions, and the next is good.
+        for turn in range(len(places)):
+            place = int(places[(start + turn) % len(places)])
+            if place == but or self._is_hopeless(block, place):
+                continue
             if stop():
                 raise ClosedError("The pass ended while a substitute was looked for.")
             try:
@@ -82,10 +89,13 @@ class Substitutes:
                 return
             yield sample
 
-    def _places(self, block: int) -> Ints:
+    def _places(self, block: int) -> Ints | range:
         if self._selection is not None:
             return self._selection.places(block)
-        return np.arange(self._volumes.counts[block])
+        return range(int(self._volumes.counts[block]))
+
+    def _is_hopeless(self, block: int, place: int) -> bool:
+        return block in self._hopeless and bool(self._hopeless[block][place])
 
     def _flags(self, block: int) -> npt.NDArray[np.bool_]:
         fresh = np.zeros(int(self._volumes.counts[block]), np.bool_)

@@ -15,6 +15,7 @@ from dtsflow.telemetry.bad_sample_log import BAD_SAMPLES, bad_samples_file
 from dtsflow.volume.replacing import sync_folder
 
 RUNS = Path("runs")
+SCANS = ".scans"  # of volumes without an index, so that they are scanned once
 REPORT = "report.json"
 PART = "part.{}.json"
 

@@ -61,6 +61,11 @@ class DTensor:
         return padded_channels(self.shape.c, self.dtype, self.region)
 
     @property
+    def padded_shape(self) -> FourInts:
+        """The sides (n, h, w, c) of the array that the slot begins with."""
+        return self.shape.n, self.shape.h, self.shape.w, self.padded_c
+
+    @property
     def is_compact(self) -> bool:
         """Whether no channel padding lies between two pixels."""
         return self.padded_c == self.shape.c

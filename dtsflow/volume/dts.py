@@ -1,5 +1,6 @@
 """A data set that is already there."""
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -18,10 +19,12 @@ class Dts:
     def prepare(self) -> None:
         """Make the volumes; there is nothing to make."""
 
-    def scan(self) -> VolumeSet:
+    def scan(self, cache: Path | None = None) -> VolumeSet:
         """Read headers and block indexes; nothing stays open.
+
+        `cache` is a folder for what a scan finds out; see `dtsflow.volume.scan`.
 
         Raises:
             VolumeError: The files are missing, damaged, or no single whole set.
         """
-        return scan(self.path)
+        return scan(self.path, cache)

@@ -23,6 +23,7 @@ from dtsflow.volume.extension import (
 from dtsflow.volume.format import BLOCK_BYTES, BLOCK_HEADER_BYTES, HEADER_BYTES
 from dtsflow.volume.header import Header
 from dtsflow.volume.header_rules import check
+from dtsflow.volume.scan_cache import ScanCache, Scanned
 from dtsflow.volume.small import SMALL_SETS
 from dtsflow.volume.small_file import count_samples
 
@@ -65,11 +66,11 @@ def read_header(path: Path) -> Header:
     return header
 
 
-def read_file(path: Path) -> VolumeFile:
+def read_file(path: Path, cache: ScanCache | None = None) -> VolumeFile:
     """Read the header and learn what each block holds; keep nothing open.
 
     An extension index tells it, and then no block is looked at. Without one the front
-    of every block is read and checked.
+    of every block is read and checked, unless `cache` has what an earlier scan found.
 
     Raises:
         HeaderError: Header, size and number of samples do not agree.
@@ -77,7 +78,8 @@ def read_file(path: Path) -> VolumeFile:
         VolumeError: The file cannot be read.
     """
     header = read_header(path)
-    size = path.stat().st_size
+    state = path.stat()
+    size = state.st_size
     if not header.dataset_type.in_blocks:
         return _read_small(path, header, size)
     _check_size(path, header, size)
@@ -86,7 +88,8 @@ def read_file(path: Path) -> VolumeFile:
         _check_extension(path, header, extension)
         counts, largest_label = extension.counts.astype(np.int64), header.num_classes - 1
     else:
-        counts, largest_label = _scan_blocks(path, header)
+        known = _scanned(path, header, state, cache)
+        counts, largest_label = known.counts, known.largest_label
     counts.flags.writeable = False
     if counts.sum() != header.num_samples:
         raise HeaderError(
@@ -157,8 +160,18 @@ def _check_size(path: Path, header: Header, size: int) -> None:
         )
 
 
-def _scan_blocks(path: Path, header: Header) -> tuple[npt.NDArray[np.int64], int]:
-    """The number of samples in each block, and the largest label of all."""
+def _scanned(path: Path, header: Header, state: os.stat_result, cache: ScanCache | None) -> Scanned:
+    """What the blocks hold, looked up or else looked for."""
+    if cache is None:
+        return _scan_blocks(path, header)
+    known = cache.look_up(header, state.st_size, state.st_mtime_ns)
+    if known is None:
+        known = _scan_blocks(path, header)
+        cache.keep(header, state.st_size, state.st_mtime_ns, known)
+    return known
+
+
+def _scan_blocks(path: Path, header: Header) -> Scanned:
     turns = [
         range(start, min(start + _TURN_BLOCKS, header.num_blocks))
         for start in range(0, header.num_blocks, _TURN_BLOCKS)
@@ -167,7 +180,8 @@ def _scan_blocks(path: Path, header: Header) -> tuple[npt.NDArray[np.int64], int
     with ThreadPoolExecutor(max(1, min(SCAN_THREADS, len(turns)))) as pool:
         indexes = [index for indexes in pool.map(scan, turns) for index in indexes]
     counts = np.array([len(index) for index in indexes], np.int64)
-    return counts, max((int(index.labels.max(initial=-1)) for index in indexes), default=-1)
+    largest = max((int(index.labels.max(initial=-1)) for index in indexes), default=-1)
+    return Scanned(counts, largest)
 
 
 def _scan_turn(path: Path, level: int, blocks: Iterable[int]) -> list[BlockIndex]:

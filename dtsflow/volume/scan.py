@@ -3,13 +3,16 @@
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from dtsflow.errors import SetError
-from dtsflow.volume.file import read_file, read_header
+from dtsflow.volume.file import SCAN_THREADS, read_file, read_header
 from dtsflow.volume.find import find
 from dtsflow.volume.header import Header
+from dtsflow.volume.scan_cache import ScanCache
 from dtsflow.volume.volume_set import VolumeSet
 
 # What all volumes of a set say alike, with the words a message uses for it.
@@ -26,19 +29,24 @@ _NUMBERING = re.compile(r"-\d{5}-of-\d{5}$")
 Found = tuple[Path, Header]
 
 
-def scan(path: str | Path) -> VolumeSet:
+def scan(path: str | Path, cache: Path | None = None) -> VolumeSet:
     """Read the one data set that a file, a folder or a glob pattern names.
 
     Every header and block index is read and checked; no sample is, and nothing stays
-    open.
+    open. With `cache`, a folder, what the block indexes of a volume without an index
+    say is kept there, and looked up the next time; it is made when there is something
+    to keep.
 
     Raises:
         SetError: Nothing is there, several data sets are, or one is not whole.
         HeaderError, BlockError: A file is damaged.
     """
-    found = [(place, read_header(place)) for place in find(path)]
-    members = one_set(found, path)
-    volumes = VolumeSet(tuple(read_file(place) for place, _ in members))
+    read = partial(read_file, cache=None if cache is None else ScanCache(cache))
+    with ThreadPoolExecutor(SCAN_THREADS) as pool:
+        places = find(path)
+        found = list(zip(places, pool.map(read_header, places), strict=True))
+        members = one_set(found, path)
+        volumes = VolumeSet(tuple(pool.map(read, (place for place, _ in members))))
     _check_names(volumes)
     if volumes.num_samples == 0:
         raise SetError(f"{path} holds no samples: all its blocks are empty. Export it again.")

@@ -62,13 +62,15 @@ class Synthetic:
             self._make(Path(room))
         log.info("made %s: %d bytes", volume, volume.stat().st_size)
 
-    def scan(self) -> VolumeSet:
+    def scan(self, cache: Path | None = None) -> VolumeSet:
         """Read headers and block indexes; nothing stays open.
+
+        `cache` is a folder for what a scan finds out; see `dtsflow.volume.scan`.
 
         Raises:
             VolumeError: `prepare` has not run, or the volume is damaged.
         """
-        return scan(self.volume)
+        return scan(self.volume, cache)
 
     @property
     def _record(self) -> Path:

@@ -1,9 +1,9 @@
 """A data set of one or more volumes: which sample lies where."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,10 @@ from dtsflow.errors import BlockError
 from dtsflow.spec import ImageSpec
 from dtsflow.volume.block import BlockIndex, parse_block
 from dtsflow.volume.checksum import crc32
+from dtsflow.volume.data_set import Layout
 from dtsflow.volume.file import VolumeFile
 from dtsflow.volume.format import BLOCK_BYTES, BLOCK_HEADER_BYTES, SMALL_AREA_BYTES, Kind
 from dtsflow.volume.small import SMALL_SETS, SmallSet
-
-Layout = Literal["blocks", "pixels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class BlockSpan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VolumeSet:
-    """A whole data set, described; holds nothing open.
+    """A whole data set in volumes, described; satisfies DataSet.
 
     Blocks are numbered through all files in volume order, empty ones included, and a
     sample's id is its index in that order. An MNIST or CIFAR file counts as one block.
@@ -65,6 +64,20 @@ class VolumeSet:
     def layout(self) -> Layout:
         """`blocks` of compressed images, or `pixels` after all labels."""
         return "blocks" if self.kind.in_blocks else "pixels"
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether blocks can be permuted; else only single samples can."""
+        return self.kind.in_blocks
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The volumes."""
+        return [file.path for file in self.files]
+
+    @property
+    def known_labels(self) -> None:
+        """None: labels lie in front of the blocks; `read_labels` reads them."""
 
     @property
     def level(self) -> int:

@@ -2,6 +2,7 @@ import pickle
 
 import pytest
 
+from dtsflow.errors import MemoryPlanError
 from dtsflow.memory.region import Region
 from dtsflow.tensor.dtype import DType
 
@@ -67,3 +68,9 @@ def test_everything_else_is_single_precision_except_the_working_weights() -> Non
 @pytest.mark.parametrize("region", Region)
 def test_a_region_survives_pickling(region: Region) -> None:
     assert pickle.loads(pickle.dumps(region)) is region
+
+
+def test_a_region_is_found_by_its_name() -> None:
+    assert Region.named("T_TEMP_FP32") is Region.T_TEMP_FP32
+    with pytest.raises(MemoryPlanError, match=r"no region 'W_FC'\. Did you mean 'W_FC_\w+'\?"):
+        Region.named("W_FC")

@@ -131,3 +131,20 @@ def test_validating_runs_every_check(
     for run in (check, validate):
         with pytest.raises(MemoryPlanError):
             run(broken)
+
+
+def test_a_helper_must_have_room_for_as_many_elements_as_its_weight() -> None:
+    big, small = Shape(1, 1, 1, 500), Shape(1, 1, 1, 200)
+    plan = MemoryPlan()
+    for name, shapes in (("W_FC_WEIGHT", (big, ONE)), ("G_FC_WEIGHT", (ONE, big))):
+        for shape in shapes:
+            plan.allocate(Region[name], shape, DType.FP32)
+    with pytest.raises(MemoryPlanError, match=r"tensor 2 .* for 128 elements, .* for 512\."):
+        plan.finalize()
+    # A copy of half the width is compared by elements, not by bytes.
+    plan = MemoryPlan()
+    for name, dtype in (("W_FC_WEIGHT", DType.FP32), ("G_FC_WEIGHT", DType.FP32)):
+        plan.allocate(Region[name], big, dtype)
+    plan.allocate(Region.A_FC_WEIGHT, small, DType.FP16)
+    with pytest.raises(MemoryPlanError, match=r"tensor 2 FP16.* for 256 elements, .* for 512\."):
+        plan.finalize()

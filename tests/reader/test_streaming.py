@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtsflow.errors import ClosedError, StallError, VolumeError
-from dtsflow.reader import block_reader
+from dtsflow.reader import block_reader, patient_file
 from dtsflow.reader.block_reader import Verify
 from dtsflow.reader.order import EpochOrder, Order, Rows, Shuffle, Tail
 from dtsflow.reader.samples import Samples
@@ -258,7 +258,7 @@ def failing(times: int, code: int) -> Callable[..., bool]:
 def test_what_a_share_fails_for_a_while_is_read_again_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(block_reader, "_FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(patient_file, "_FIRST_PAUSE_S", 0.001)
     volumes = make(tmp_path, [2])
     order = order_of(volumes, 2, 1)
     rows = order.epoch(0).rows(0, 1, range(1))

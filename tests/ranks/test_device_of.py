@@ -1,7 +1,7 @@
 import pytest
 
 from dtsflow.errors import RanksError
-from dtsflow.ranks.device import device_of
+from dtsflow.ranks.device_of import device_of
 from dtsflow.ranks.rank import Rank
 
 
