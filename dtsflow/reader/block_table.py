@@ -12,6 +12,7 @@ from dtsflow.memory.align import PAGE, aligned_bytes
 from dtsflow.reader.block_reader import Verify, checked_index
 from dtsflow.reader.samples import Bytes, Ints, Samples
 from dtsflow.volume.block import BlockIndex
+from dtsflow.volume.format import BLOCK_BYTES
 from dtsflow.volume.volume_set import VolumeSet
 
 INDEX_BYTES = 8 + 8 + 4  # offset, size and label of one sample
@@ -36,10 +37,12 @@ class Layout:
         """The layout for the `needed` blocks, read by so many processes."""
         offsets = np.full(len(volumes.counts), -1, np.int64)
         filled = np.flatnonzero(needed)
-        # All blocks of a set are alike, but for a pixel set, which has one.
-        step = -(-volumes.span(0).nbytes // PAGE) * PAGE if len(filled) else 0
-        offsets[filled] = np.arange(len(filled)) * step
-        return cls(offsets, len(filled) * step, volumes.num_samples, processes)
+        nbytes = np.full(len(filled), BLOCK_BYTES, np.int64)
+        if volumes.layout == "pixels":  # each file is a block, as large as it is
+            nbytes[:] = [volumes.span(int(block)).nbytes for block in filled]
+        room = -(-nbytes // PAGE) * PAGE
+        offsets[filled] = np.cumsum(room) - room
+        return cls(offsets, int(room.sum()), volumes.num_samples, processes)
 
     @property
     def planned_bytes(self) -> int:
@@ -142,8 +145,8 @@ class BlockTable:
             self._raise_for(int(blocks[states == FAILED][0]))
         return bool(states.all())
 
-    def samples(self, ids: Ints, blocks: Ints) -> Samples:
-        """These samples of these blocks, which have come."""
+    def samples(self, ids: Ints, blocks: Ints, stands_for: Ints | None = None) -> Samples:
+        """These samples of blocks that have come; `stands_for` as in Samples."""
         return Samples(
             memory=self.memory,
             offsets=self._offsets[ids],
@@ -151,6 +154,7 @@ class BlockTable:
             labels=self._labels[ids],
             ids=ids,
             refused=self._refused(blocks),
+            stands_for=stands_for,
         )
 
     def _entries(self, block: int) -> slice:

@@ -75,7 +75,8 @@ class ResidentStore:
             ClosedError: The store was closed while this waited.
         """
         self._shared.wait_for(rows.blocks)
-        return self._shared.table.samples(rows.ids, rows.blocks)
+        table = self._shared.table
+        return table.samples(rows.ids, rows.blocks, rows.draw_ids(table.volumes.num_samples))
 
     def progress(self) -> str:
         """How far reading has come, for the message of a stalled run."""
