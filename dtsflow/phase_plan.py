@@ -11,6 +11,7 @@ from dtsflow.phase import Phase
 from dtsflow.po.chain import Chain
 from dtsflow.po.erasing import RandomErasing
 from dtsflow.po.record_chain import Fields
+from dtsflow.ranks.group import Group
 from dtsflow.reader.order import Order
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.reader import Mode
@@ -69,15 +70,16 @@ class PhasePlan:
         reader = self.phase.reader
         return reader.planned_bytes(mode, self.volumes, self.order, self.lanes, self.portions)
 
-    def open_store(self, mode: Mode, epoch: int, step: int, windows: Bytes | None) -> Store:
-        """Start reading; what is needed from there on first.
+    def open_store(
+        self, mode: Mode, start: tuple[int, int], windows: Bytes | None, group: Group
+    ) -> Store:
+        """Start reading; what is needed from `start`, an epoch and step, on first.
 
         `windows` is the memory that all streaming phases share.
         """
-        start = (epoch, step)
         reader = self.phase.reader
         parts = (self.volumes, self.order, self.lanes, start, self.portions)
-        return reader.open(mode, *parts, windows=windows)
+        return reader.open(mode, *parts, windows=windows, group=group)
 
     @property
     def portions(self) -> Portions:
