@@ -3,7 +3,8 @@
 from dtsflow.consumer.count import Count
 from dtsflow.consumer.digest import Digest
 from dtsflow.consumer.digits import Digits
+from dtsflow.consumer.linear_fit import LinearFit
 from dtsflow.consumer.sheet import Sheet
 from dtsflow.consumer.train import Train
 
-__all__ = ["Count", "Digest", "Digits", "Sheet", "Train"]
+__all__ = ["Count", "Digest", "Digits", "LinearFit", "Sheet", "Train"]
