@@ -35,11 +35,12 @@ from dtsflow.arena.batch import Batch
 from dtsflow.configurable import configurable
 from dtsflow.consumer.consumer import Consumer, Setting, Sink
 from dtsflow.consumer.train import Learner, Step, Telling
-from dtsflow.decode.decoder import Decoder
+from dtsflow.decode.decoder import Decoder, Encoded
 from dtsflow.decode.parser import Arrays, Parser, Parsing
+from dtsflow.decode.policy import Facts
 from dtsflow.errors import ConfigError, DecodeError, PlanError, VolumeError
 from dtsflow.phase import Decode
-from dtsflow.po.operation import NOTHING, Operation
+from dtsflow.po.operation import NOTHING, Image, Operation, Params, Pixels, Row, Sizes
 from dtsflow.po.record_operation import RecordOperation
 from dtsflow.seed.draws import Draws
 from dtsflow.spec import Field, ImageSpec
@@ -58,21 +59,28 @@ __all__ = [
     "DecodeError",
     "Decoder",
     "Draws",
+    "Encoded",
+    "Facts",
     "Field",
+    "Image",
     "ImageSpec",
     "IndexedRecords",
     "Learner",
     "Loader",
     "Operation",
+    "Params",
     "Parser",
     "Parsing",
     "PartFiles",
+    "Pixels",
     "PlanError",
     "RecordOperation",
     "RecordReader",
     "Records",
+    "Row",
     "Setting",
     "Sink",
+    "Sizes",
     "Step",
     "StreamedRecords",
     "Telling",

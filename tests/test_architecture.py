@@ -19,7 +19,8 @@ VOCABULARY = {
     "errors", "configurable", "spec", "seed", "tensor", "memory", "ranks", "native",
 }  # fmt: skip
 ASSEMBLY = {
-    "__init__", "__main__", "about", "api", "build", "cli", "compose", "course", "interop",
+    "__init__", "__main__", "about", "api", "build", "cli", "compose", "course",
+    "installed_plugins", "interop",
     "joining", "phase", "phase_plan", "phases", "pipeline", "plan", "plan_text", "plugin",
     "record_phase", "resources", "run", "state", "telemetry", "testing",
 }  # fmt: skip

@@ -63,5 +63,5 @@ def _dispatch(words: list[str]) -> int:
         name, rest = words[0], words[1:]
     else:
         name, rest = "run", words
-    status: int = import_module(f"dtsflow.cli.{name}").main(rest)
+    status: int = import_module(f"dtsflow.cli.{name.replace('-', '_')}").main(rest)
     return status
