@@ -38,10 +38,21 @@ Positive = Annotated[int, Field(ge=1, strict=True)]  # strict: true is not 1
 class Decode(Protocol):
     """How stored images are decoded."""
 
-    orientation: Orientation
-    scaled: bool
-    on_error: OnError
-    max_errors: MaxErrors
+    @property
+    def orientation(self) -> Orientation:
+        """Whether EXIF orientations are applied."""
+
+    @property
+    def scaled(self) -> bool:
+        """Whether a JPEG may be decoded at a part of its size."""
+
+    @property
+    def on_error(self) -> OnError:
+        """What becomes of a bad sample."""
+
+    @property
+    def max_errors(self) -> MaxErrors:
+        """More bad samples than this end the run."""
 
     @property
     def allows_native(self) -> bool:

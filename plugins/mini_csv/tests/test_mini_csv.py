@@ -2,11 +2,12 @@ import json
 import re
 from pathlib import Path
 
+import dtsflow_mini_csv
 import numpy as np
 import pytest
+from dtsflow_mini_csv import MiniDecoder, MiniReader
 
 import dtsflow
-import dtsflow_mini_csv
 from dtsflow.build import build
 from dtsflow.cli.main import main
 from dtsflow.cli.run import stream
@@ -18,7 +19,6 @@ from dtsflow.plugin import Batch, ConfigError, DecodeError, VolumeError
 from dtsflow.ranks.rank import Rank
 from dtsflow.run import Run
 from dtsflow.testing import check_loader, check_parser
-from dtsflow_mini_csv import MiniDecoder, MiniReader
 
 DATA = Path(dtsflow_mini_csv.__file__).parent / "data"
 ROWS = {1.01: 2.02, 2.01: 4.02, 3.0: 6.05, 4.1: 8.205, 5.0: 10.0, 6.0: 12.0, 7.0: 14.2,
