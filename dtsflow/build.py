@@ -14,6 +14,7 @@ from dtsflow.errors import ConfigError, DtsflowError
 from dtsflow.phase import Phase
 from dtsflow.phases import split_phases
 from dtsflow.pipeline import Pipeline
+from dtsflow.schedules import lift_schedules
 
 _PLAIN = (str, int, float, bool, list, tuple, type(None))  # what a person wrote
 MISSING = "???"  # OmegaConf's mark of a value that must be given
@@ -31,6 +32,7 @@ def build(values: Mapping[str, Any]) -> Pipeline:
     for name, phase in phases.items():
         place = f"phases.{name}"
         check_node(phase, place, place if values.get("phases") else "", paths)
+        phases[name] = {**phase, "po": lift_schedules(phase.get("po"), f"{place}.po", paths)}
     try:
         made = instantiate({**tree, "phases": phases}, _convert_="all")
     except InstantiationException as error:
