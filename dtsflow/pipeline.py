@@ -67,7 +67,7 @@ class Pipeline:
     def prepare(self) -> None:
         """Make what has to exist on disk before planning; usually nothing."""
         for phase in self.phases.values():
-            phase.volume.prepare()
+            phase.source.prepare()
 
     def plan(self, rank: Rank, cache: Path | None = None) -> Plan:
         """Work out every spec, span and order of the run for one rank.
@@ -93,15 +93,15 @@ class Pipeline:
 
     def _phase_plan(self, name: str, rank: Rank, workers: int, cache: Path | None) -> PhasePlan:
         phase = self.phases[name]
-        volumes = phase.reader.arrange(phase.volume.scan(cache), cache)
+        volumes = phase.reader.arrange(phase.source.scan(cache), cache)
         where = "po.operations" if len(self.phases) == 1 else f"phases.{name}.po.operations"
         specs = tuple(phase.po.specs(volumes.image, where=where))
         check_field("position", len(phase.po.operations))
-        check_field("id", volumes.num_samples)
         check_field("block", volumes.num_blocks)  # more than the windows of any lane
         selection = select(volumes, phase.reader.subset)
         number = phase_number(name, self.phases)
         order = phase.order(volumes, selection, seed=self.seed, number=number)
+        check_field("id", volumes.num_samples * order.rounds)
         lanes = order.lanes_of(rank.index, rank.size)
         rows = len(lanes) * order.lane_rows
         return PhasePlan(

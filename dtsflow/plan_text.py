@@ -51,6 +51,7 @@ def _data(plan: Plan, phase: PhasePlan) -> list[str]:
     mode, reason = plan.reading[phase.name]
     lines = [
         f"{volumes.num_samples:,} samples, {volumes.num_classes:,} classes, {what}",
+        *_mix(phase),
         *_subset(phase),
         *shown,
     ]
@@ -59,6 +60,24 @@ def _data(plan: Plan, phase: PhasePlan) -> list[str]:
     if phase.phase.reader.verify is not Verify.NONE and not volumes.has_checksums:
         lines.append(_UNCHECKED[volumes.layout])
     return lines
+
+
+def _mix(phase: PhasePlan) -> list[str]:
+    order = phase.order
+    if order.mixing is None:
+        return []
+    whole = phase.volumes.counts
+    lines = [
+        f"mix: {name}, {int(whole[own.start : own.stop].sum()):,} samples"
+        for name, own in zip(order.mixing.names, order.sources, strict=True)
+    ]
+    if not order.mixing.weights:
+        return lines
+    shares = zip(lines, order.mixing.weights, strict=True)
+    return [
+        *(f"{line}, {weight} of 1,000 places" for line, weight in shares),
+        f"an epoch has {order.samples:,} samples",
+    ]
 
 
 def _subset(phase: PhasePlan) -> list[str]:
@@ -85,7 +104,7 @@ def _order(phase: PhasePlan) -> list[str]:
 def _graph(plan: Plan, phase: PhasePlan) -> list[str]:
     pipeline, own = plan.pipeline, phase.phase
     how = {
-        "volume": type(own.volume).__name__,
+        "volume": type(own.source).__name__,
         "reader": _reader(plan, phase),
         "decode": _decode(phase),
         "station": f"chunks of {phase.chunk_rows} rows, 2 zones",

@@ -2,13 +2,15 @@
 
 import logging
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
-from dtsflow.errors import PlanError
+from dtsflow.errors import ConfigError, PlanError
 from dtsflow.reader.block_reader import Verify
+from dtsflow.reader.merging import Mixing
+from dtsflow.reader.mix import Mix, MixedSource
 from dtsflow.reader.order import Order, Shuffle
 from dtsflow.reader.pixel_store import PixelStore, pixel_store_bytes
 from dtsflow.reader.portions import Portions
@@ -20,6 +22,7 @@ from dtsflow.reader.streaming import StreamingStore, streaming_bytes
 from dtsflow.reader.subset import Subset
 from dtsflow.reader.whole_files import check_whole_files
 from dtsflow.volume.data_set import DataSet
+from dtsflow.volume.data_source import Source
 from dtsflow.volume.order_from import arranged_as
 from dtsflow.volume.raw_pixels import RawPixels
 from dtsflow.volume.raw_set import RawSet
@@ -51,9 +54,13 @@ class Reader:
             also against the checksums of what was packed at level 0.
         io_threads: Threads that read, each with its own descriptor.
         io_retries: How often a read is tried again that a network share failed.
-        subset: The part of the data set to read; None: all of it.
+        subset: The part of the data set to read; None: all of it. Of a mix, a part of
+            all sources together.
         order_from: For images in files, the path of the volumes that were packed from
             them: they give ids, blocks and labels.
+        mix: The data sets to read as one, by name; None: there is one, the volume.
+        mix_samples: Samples of an epoch of a mix with weights; None: as many as all
+            sources have.
     """
 
     mode: Literal["auto", "resident", "streaming", "raw"] = "auto"
@@ -64,6 +71,35 @@ class Reader:
     io_retries: Annotated[int, Field(ge=0, le=100)] = 3
     subset: Subset | None = None
     order_from: Annotated[str, Field(min_length=1)] | None = None
+    mix: Annotated[dict[str, MixedSource], Field(min_length=1)] | None = None
+    mix_samples: Annotated[int, Field(ge=1, strict=True)] | None = None
+
+    @model_validator(mode="after")
+    def _check_mix(self) -> Self:
+        if problem := Mix(self.mix or {}, self.mix_samples).problem():
+            raise ValueError(problem)
+        return self
+
+    def source(self, volume: Source | None) -> Source:
+        """What is read: the mix, or without one `volume`.
+
+        Raises:
+            ConfigError: Both are configured, or neither is.
+        """
+        if self.mix is None:
+            if volume is None:
+                raise ConfigError("volume: there is no data set: give volume.path, or reader.mix.")
+            return volume
+        if volume is not None:
+            raise ConfigError(
+                f"reader.mix names the data sets {', '.join(self.mix)}, and volume another one, "
+                "which would not be read. Put it into the mix, or leave volume.path unset."
+            )
+        return Mix(self.mix, self.mix_samples)
+
+    def mixing(self, volumes: DataSet) -> Mixing | None:
+        """How the sources of the mix take turns; None: there is no mix."""
+        return None if self.mix is None else Mix(self.mix, self.mix_samples).mixing(volumes)
 
     def arrange(self, found: DataSet, cache: Path | None = None) -> DataSet:
         """What was found, in the order that `order_from` gives it; `cache` as in scan.

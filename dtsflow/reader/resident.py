@@ -15,6 +15,7 @@ from dtsflow.reader.io_threads import IoThreads
 from dtsflow.reader.order import EpochOrder, Ints, Rows
 from dtsflow.reader.samples import Samples
 from dtsflow.volume.block import BlockIndex
+from dtsflow.volume.format import BLOCK_BYTES
 from dtsflow.volume.volume_set import VolumeSet
 
 INDEX_BYTES = 8 + 8 + 4  # offset, size and label of one sample
@@ -39,10 +40,12 @@ class _Layout:
     def of(cls, volumes: VolumeSet, needed: Flags) -> "_Layout":
         offsets = np.full(len(volumes.counts), -1, np.int64)
         filled = np.flatnonzero(needed)
-        # All blocks of a set are alike, but for a pixel set, which has one.
-        step = -(-volumes.span(0).nbytes // PAGE) * PAGE if len(filled) else 0
-        offsets[filled] = np.arange(len(filled)) * step
-        return cls(offsets, len(filled) * step)
+        nbytes = np.full(len(filled), BLOCK_BYTES, np.int64)
+        if volumes.layout == "pixels":  # each file is a block, as large as it is
+            nbytes[:] = [volumes.span(int(block)).nbytes for block in filled]
+        room = -(-nbytes // PAGE) * PAGE
+        offsets[filled] = np.cumsum(room) - room
+        return cls(offsets, int(room.sum()))
 
 
 class ResidentStore:
@@ -107,6 +110,7 @@ class ResidentStore:
             labels=shared.labels[rows.ids],
             ids=rows.ids,
             refused=shared.refused_of(rows.blocks),
+            stands_for=rows.draw_ids(shared.volumes.num_samples),
         )
 
     def progress(self) -> str:

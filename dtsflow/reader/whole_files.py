@@ -25,15 +25,16 @@ def check_whole_files(volumes: VolumeSet, io_threads: int) -> None:
     """
     if volumes.layout == "pixels":
         return
+    files = {file.path: file for file in volumes.files}.values()  # a mix may have one twice
     with ThreadPoolExecutor(io_threads) as pool:
-        unindexed = [file for file in volumes.files if file.extension is None]
+        unindexed = [file for file in files if file.extension is None]
         places = [(file, block) for file in unindexed for block in range(len(file.counts))]
         read = zip(places, pool.map(_Crc(), places), strict=True)
         crcs = {
             path: [crc for _, crc in group]
             for path, group in groupby(read, key=lambda one: one[0][0].path)
         }
-    for file in volumes.files:
+    for file in files:
         found = crcs.get(file.path, [])
         if file.extension is not None:
             found = file.extension.block_crcs.tolist()
