@@ -18,8 +18,8 @@ VOCABULARY = {
     "errors", "configurable", "spec", "seed", "tensor", "memory", "ranks", "native",
 }  # fmt: skip
 ASSEMBLY = {
-    "__init__", "__main__", "about", "api", "build", "cli", "compose", "course", "interop",
-    "phase", "phase_plan", "phases", "pipeline", "plan", "plan_text", "resources", "run",
+    "__init__", "__main__", "about", "api", "build", "cli", "compose", "course", "era", "interop",
+    "phase", "phase_plan", "phases", "pipeline", "plan", "plan_text", "resources", "run", "schedules",
     "state", "telemetry", "testing",
 }  # fmt: skip
 STAGES = ["volume", "reader", "decode", "po", "station", "arena", "consumer"]
