@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from dtsflow.errors import VolumeError
 from dtsflow.po.chain import BatchOperation
 from dtsflow.po.mixup import mixed_labels, one_hot, pair
 from dtsflow.po.operation import Params
@@ -52,6 +53,9 @@ class BatchOperations:
         """Say that a chunk of batch `step` is written; after the last one, mix it.
 
         The caller must not say before that it has finished the chunk.
+
+        Raises:
+            VolumeError: A label is beyond the classes of the data set.
         """
         with self._lock:
             count = self._written[step] = self._written.get(step, 0) + 1
@@ -62,6 +66,7 @@ class BatchOperations:
 
     def _run(self, step: int, zone: Zone) -> None:
         chosen = [self._choose(step, position, zone) for position in range(len(self._operations))]
+        self._check(zone)
         soft = zone.fields[SOFT_LABELS].array.view(np.float32)
         soft[...] = one_hot(zone.labels, soft.shape[-1])
         rows = len(zone.labels) // len(self._lanes)
@@ -72,6 +77,14 @@ class BatchOperations:
                 mixed = operation.apply(zone.padded[own], params[lane], partners, dtype=self._dtype)
                 zone.padded[own] = mixed
                 soft[own] = mixed_labels(soft[own], params[lane], partners)
+
+    def _check(self, zone: Zone) -> None:
+        classes, largest = zone.fields[SOFT_LABELS].array.shape[-1], int(zone.labels.max())
+        if largest >= classes:
+            raise VolumeError(
+                f"a sample has label {largest}, and the data set says that it has {classes} "
+                "classes. `dtsflow verify` says which file is wrong."
+            )
 
     def _choose(self, step: int, position: int, zone: Zone) -> Params:
         """The parameters of one operation, a row for each lane."""

@@ -9,7 +9,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from dtsflow.errors import PlanError
-from dtsflow.po import Chain, RandomAffine, RandomRotation
+from dtsflow.po import RandomAffine, RandomRotation
 from dtsflow.po.affine import backwards
 from dtsflow.po.operation import Draws, Params
 from dtsflow.po.warp import POINT_BITS, Floats
