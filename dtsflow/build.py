@@ -84,7 +84,9 @@ def _names_of(target: type[Any]) -> list[str]:
 def _located(error: InstantiationException, paths: Mapping[str, str]) -> ConfigError:
     """What a class refused, with the config path instead of Hydra's wording."""
     found = re.search(r"full_key: (\S+)", str(error))
-    path = paths.get(found.group(1), found.group(1)) if found else ""
+    path = ""
+    if found:
+        path = paths.get(re.sub(r"[\[\]]", "", found.group(1)), found.group(1))
     cause = error.__cause__
     if isinstance(cause, ValidationError):
         return ConfigError("; ".join(_refusals(cause, path)))

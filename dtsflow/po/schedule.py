@@ -36,6 +36,8 @@ class Schedule:
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         epochs = [epoch for epoch, _ in self.points]
+        if min(epochs) < 0:
+            raise ValueError(f"epoch {min(epochs)} is below 0. Epochs count from 0.")
         if epochs[0] != 0:
             raise ValueError(
                 f"the first point is of epoch {epochs[0]}, so the epochs before it have no value. "

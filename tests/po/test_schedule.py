@@ -70,7 +70,7 @@ def test_a_line_meets_its_points_and_lies_between_them(
     [
         ({"points": ()}, "at least 1 item"),
         ({"points": ((4, 160),)}, "the epochs before it have no value"),
-        ({"points": ((-1, 160), (0, 224))}, "the first point is of epoch -1"),
+        ({"points": ((-1, 160), (0, 224))}, "epoch -1 is below 0"),
         ({"points": ((0, 160), (8, 192), (4, 224))}, "epoch 4 comes after epoch 8"),
         ({"points": ((0, 160), (4, 192), (4, 224))}, "epoch 4 comes after epoch 4"),
         ({"points": ((0, 160), (4, (1, 2)))}, "different numbers of values"),
