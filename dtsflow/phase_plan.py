@@ -12,6 +12,7 @@ from dtsflow.native.steps import Finish
 from dtsflow.phase import Phase
 from dtsflow.po.branch import Branch
 from dtsflow.po.erasing import RandomErasing
+from dtsflow.ranks.group import Group
 from dtsflow.reader.order import Order, Shuffle
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.reader import Mode
@@ -83,15 +84,16 @@ class PhasePlan:
         reader = self.phase.reader
         return reader.planned_bytes(mode, self.volumes, self.order, self.lanes, self.portions)
 
-    def open_store(self, mode: Mode, epoch: int, step: int, windows: Bytes | None) -> Store:
-        """Start reading; what is needed from there on first.
+    def open_store(
+        self, mode: Mode, start: tuple[int, int], windows: Bytes | None, group: Group
+    ) -> Store:
+        """Start reading; what is needed from `start`, an epoch and step, on first.
 
         `windows` is the memory that all streaming phases share.
         """
-        start = (epoch, step)
         reader = self.phase.reader
         parts = (self.volumes, self.order, self.lanes, start, self.portions)
-        return reader.open(mode, *parts, windows=windows)
+        return reader.open(mode, *parts, windows=windows, group=group)
 
     @property
     def portions(self) -> Portions:

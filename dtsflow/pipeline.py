@@ -19,8 +19,8 @@ from dtsflow.phase import Phase, Positive
 from dtsflow.phase_plan import PhasePlan, forms_of
 from dtsflow.plan import Plan
 from dtsflow.po.mixup import check_rows
+from dtsflow.ranks.group import RanksConfig
 from dtsflow.ranks.rank import Rank
-from dtsflow.ranks.single import Single
 from dtsflow.reader.subset import select
 from dtsflow.seed.address import check_field, phase_number
 from dtsflow.station.station import Station
@@ -44,8 +44,8 @@ class Pipeline:
         name: Name of the run folder; without it the library writes none.
         seed: Seed of every random number, 0 ≤ seed < 2⁶⁴.
         epochs: Passes over the data, through all phases each.
-        workers: Threads that decode and preprocess; `auto` is the CPUs this process may
-            use, divided by the ranks of this node.
+        workers: Threads that decode and preprocess; `auto` is this process's share of
+            the CPUs that it and the other ranks of its node may use.
         max_steps: `for batch in run`, and so `dtsflow run`, ends after so many batches.
         resume: Where the run begins. `never`: at the beginning. `auto`: where the
             unfinished run of the same name was stopped, if there is one. Else a run
@@ -56,7 +56,7 @@ class Pipeline:
     station: Station
     arena: ArenaConfig
     consumer: Consumer
-    ranks: Single
+    ranks: RanksConfig
     memory: Budget
     name: Annotated[str, Field(min_length=1)] | None = None
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
@@ -139,7 +139,7 @@ class Pipeline:
         if self.workers != "auto":
             return self.workers
         # IO threads wait for the disk and need next to no CPU, so none is set aside.
-        return max(1, cpu_limit() // rank.local_size)
+        return rank.cpu_share or max(1, cpu_limit() // rank.local_size)
 
 
 def _chunk_rows(rows: int, workers: int, layout: Layout) -> int:

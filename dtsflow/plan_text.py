@@ -40,6 +40,11 @@ def _run(plan: Plan) -> list[str]:
     phases = "" if len(plan.phases) == 1 else f" of {' then '.join(plan.phases)}"
     steps = f"{pipeline.epochs:,} epochs{phases}, {plan.steps:,} steps each"
     lines = [f"{steps}, seed {pipeline.seed}, {plan.workers} workers"]
+    rank = plan.rank
+    if rank.size > 1:
+        lines.append(
+            f"rank {rank.index} of {rank.size}, {rank.local_size} of them on node {rank.node}"
+        )
     if pipeline.max_steps is not None:
         lines.append(f"ends after {pipeline.max_steps:,} steps")
     return lines
@@ -186,6 +191,10 @@ def _memory(plan: Plan) -> list[str]:
     lines = [
         f"{name:<{width}}  {size:>18,} bytes  {human_bytes(size):>10}" for name, size in entries
     ]
+    if plan.rank.local_size > 1:
+        lines.append(
+            "resident blocks are one copy for all ranks of a node, the rest is each rank's"
+        )
     return [
         *lines,
         "not planned: one decoded image per worker, as large as the data set's largest",

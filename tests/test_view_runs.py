@@ -8,6 +8,7 @@ import pytest
 
 import dtsflow
 from dtsflow.build import build
+from dtsflow.cli.main import main
 from dtsflow.compose import compose
 from dtsflow.errors import ConfigError, PlanError
 from dtsflow.memory.region import Region
@@ -152,3 +153,17 @@ def test_one_run_may_have_views_and_mixed_batches(volume: Path) -> None:
         place: row[1:] for place, row in plain.items()
     }
     assert mixed != plain
+
+
+def test_the_command_line_takes_views_and_batch_operations(
+    volume: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        *("plan", f"volume.path={volume}", "po=imagenet_train", "batch_size=8", "lanes=2"),
+        "+po.views.small=[{_target_: dtsflow.po.Resize, size: 96, fit: square}]",
+        "+po.batch=[{_target_: dtsflow.po.Mixup, alpha: 0.2}]",
+    ]
+    assert main(words) == 0
+    told = capsys.readouterr().out
+    assert "small UINT8[8x96x96x3], soft_labels FP32[8x4]" in told
+    assert "Mixup(alpha=0.2)" in told

@@ -111,7 +111,7 @@ class Order:
                 f"batch_size={self.batch_size}. Use tail=pad or a smaller batch_size."
             )
         check_field("source", len(self.sources) - 1)
-        for own, rounds in zip(self.sources, self._rounds, strict=True):
+        for own, rounds in zip(self.sources, self.rounds_of_sources, strict=True):
             check_field("block", len(own) * rounds)  # more than its windows of any lane
 
     @cached_property
@@ -138,7 +138,7 @@ class Order:
     @property
     def rounds(self) -> int:
         """How often a source is begun in an epoch, at the most."""
-        return max(self._rounds)
+        return max(self.rounds_of_sources)
 
     @cached_property
     def longest_runs(self) -> list[int]:
@@ -151,7 +151,7 @@ class Order:
         return most
 
     @cached_property
-    def _rounds(self) -> list[int]:
+    def rounds_of_sources(self) -> list[int]:
         """How often each source is begun in an epoch."""
         taken = self.merging.before(self.samples)
         return [-(-count // max(1, size)) for count, size in zip(taken, self._sizes, strict=True)]

@@ -1,6 +1,8 @@
 """How blocks come from the disk into memory, and in which order samples leave."""
 
 import logging
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -8,10 +10,15 @@ from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
 from dtsflow.errors import ConfigError, PlanError
+from dtsflow.ranks.alone import Alone
+from dtsflow.ranks.group import Group
+from dtsflow.ranks.node_memory import node_memory
 from dtsflow.reader.block_reader import Verify
+from dtsflow.reader.block_table import BlockTable, Flags, Layout
 from dtsflow.reader.merging import Mixing
 from dtsflow.reader.mix import Mix, MixedSource
-from dtsflow.reader.order import Order, Shuffle
+from dtsflow.reader.node_share import node_share
+from dtsflow.reader.order import Ints, Order, Shuffle
 from dtsflow.reader.pixel_store import PixelStore, pixel_store_bytes
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.raw import RawStore, raw_bytes
@@ -182,16 +189,21 @@ class Reader:
         portions: Portions | None = None,
         *,
         windows: Bytes | None = None,
+        group: Group | None = None,
     ) -> Store:
         """Start the IO threads; what is needed from `start`, an epoch and step, first.
 
-        With `verify: file` all volumes are checked before. `portions` is needed for a
-        raw set alone. Windows are loaded into the memory `windows`, if it is given, of
-        `planned_bytes` at least: phases that take turns share it.
+        All ranks of `group` open alike: those of a node keep one copy of resident
+        blocks. With `verify: file` all volumes are checked before, each by one rank.
+        `portions` is needed for a raw set alone. Windows are loaded into the memory
+        `windows`, if it is given, of `planned_bytes` at least: phases that take turns
+        share it.
 
         Raises:
             VolumeError: A file is damaged as a whole, or cannot be read.
+            RanksError: The ranks of a node cannot share memory, or one did not come.
         """
+        group = group or Alone()
         how = (self.io_threads, self.verify, self.io_retries)
         if isinstance(volumes, RawSet):
             assert portions is not None
@@ -200,13 +212,30 @@ class Reader:
             return PixelStore(volumes)
         assert isinstance(volumes, VolumeSet)
         if self.verify is Verify.FILE:
-            check_whole_files(volumes, self.io_threads)
+            check_whole_files(
+                volumes, self.io_threads, slice(group.rank.index, None, group.rank.size)
+            )
+            group.gather_texts("")  # nobody begins before all are checked
         elif self.verify is Verify.BLOCK and not volumes.has_checksums:
             log.info("no index, so no checksum for each block: only the structure is verified")
         if mode == "resident":
-            delivery = order.epoch(start[0]).delivery(lanes, start[1])
-            return ResidentStore(volumes, delivery, *how, needed=order.counts > 0)
+            delivery = partial(order.epoch(start[0]).delivery, first_step=start[1])
+            own, size = group.rank.index, group.rank.size
+            lanes_of = {peer: order.lanes_of(peer, size) for peer in group.peers if peer != own}
+            deliveries = [delivery(lanes_of.get(peer, lanes)) for peer in group.peers]
+            return self._resident(volumes, order.counts > 0, deliveries, group)
         return StreamingStore(volumes, order, lanes, *how, memory=windows)
+
+    def _resident(
+        self, volumes: VolumeSet, needed: Flags, deliveries: Sequence[Ints], group: Group
+    ) -> ResidentStore:
+        """One memory for the ranks of a node, into which each reads its part."""
+        local = group.rank.local_index
+        layout = Layout.of(volumes, needed, len(group.peers))
+        memory = node_memory(group, layout.total_bytes)
+        table = BlockTable(volumes, self.verify, layout, memory, local)
+        blocks = node_share(needed, deliveries, local)
+        return ResidentStore(table, blocks, self.io_threads, self.verify, self.io_retries)
 
 
 def _why_not_streaming(volumes: VolumeSet, order: Order) -> str:

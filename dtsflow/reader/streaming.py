@@ -33,14 +33,16 @@ def slot_blocks(order: Order) -> list[int]:
     A lane has a run of a source's samples, so it holds at most as many whole blocks as
     the smallest blocks that have as many samples, and a part of one more at either end.
     """
-    runs = zip(order.sources, order.longest_runs, strict=True)
+    runs = zip(order.sources, order.longest_runs, order.rounds_of_sources, strict=True)
     return [
-        _slot_blocks(np.sort(order.counts[own.start : own.stop]), most, order.window)
-        for own, most in runs
+        _slot_blocks(
+            np.sort(order.counts[own.start : own.stop]), most, order.window, begins_again=rounds > 1
+        )
+        for own, most, rounds in runs
     ]
 
 
-def _slot_blocks(ascending: Ints, most: int, window: int) -> int:
+def _slot_blocks(ascending: Ints, most: int, window: int, *, begins_again: bool) -> int:
     """The most blocks of a window in a run of `most` samples of one source."""
     counts = ascending[ascending > 0]
     if not most:
@@ -48,7 +50,7 @@ def _slot_blocks(ascending: Ints, most: int, window: int) -> int:
     rounds, rest = divmod(most, int(counts.sum()))
     whole = int(np.searchsorted(np.cumsum(counts), rest, side="right"))
     turns = rounds * len(counts) + whole + 2
-    if rounds == 0 or (rounds, rest) == (1, 0):  # the run does not come to a block again
+    if not begins_again:  # then a run comes to no block again
         turns = min(turns, len(counts))
     return min(len(counts), max(window_sizes(turns, window)))
 

@@ -13,8 +13,10 @@ from dtsflow.volume.format import BLOCK_BYTES
 from dtsflow.volume.volume_set import VolumeSet
 
 
-def check_whole_files(volumes: VolumeSet, io_threads: int) -> None:
+def check_whole_files(volumes: VolumeSet, io_threads: int, part: slice = slice(None)) -> None:
     """Compare each file's bytes with the CRC-32 that its header has of all of them.
+
+    With `part`, only the files of that slice of them.
 
     A file with an extension index is not read for it: the index has the CRC-32 of each
     block, and each is checked when it is read. A pixel set is checked as it is read.
@@ -25,7 +27,7 @@ def check_whole_files(volumes: VolumeSet, io_threads: int) -> None:
     """
     if volumes.layout == "pixels":
         return
-    files = {file.path: file for file in volumes.files}.values()  # a mix may have one twice
+    files = list({file.path: file for file in volumes.files}.values())[part]  # a mix repeats some
     with ThreadPoolExecutor(io_threads) as pool:
         unindexed = [file for file in files if file.extension is None]
         places = [(file, block) for file in unindexed for block in range(len(file.counts))]

@@ -349,3 +349,14 @@ def test_a_hundred_million_mixed_samples_are_sought_at_once() -> None:
     assert rows.valid.all()
     assert rows.sources is not None
     assert Counter(rows.sources.tolist()).keys() == {0, 1}
+
+
+def test_a_run_over_the_seam_of_a_source_that_begins_again_fits_its_slot() -> None:
+    # The second source's run begins inside its large block and ends in it again.
+    mixing = Mixing(("a", "b", "c"), (1, 2, 1), (1, 167, 832), 50)
+    counts = np.array([1, 1, 3, 1])
+    order = Order(counts, 3, 3, seed=5, shuffle=Shuffle.NONE, window=2, mixing=mixing)
+    slots = slot_blocks(order)
+    legs = [leg for lane in range(3) for leg in order.epoch(0).legs(range(order.steps), lane)]
+    assert max(len(leg.blocks) for leg in legs) == 2
+    assert all(len(leg.blocks) <= slots[leg.source] for leg in legs)

@@ -32,6 +32,7 @@ from dtsflow.po import (
 from dtsflow.po.operation import NOTHING, Draws, Operation, Params, Pixels, Row, Sizes
 from dtsflow.po.operation import Image as Picture
 from dtsflow.po.scheduled import Scheduled
+from dtsflow.ranks.rank import Rank
 from dtsflow.spec import ImageSpec
 from dtsflow.station import native_views
 from dtsflow.station.native_views import NativeViewsEngine
@@ -115,7 +116,7 @@ def pipeline_of(path: Path, chain: Chain, *overrides: str) -> Pipeline:
 def rows_of(pipeline: Pipeline, epoch: int = 0) -> Rows:
     """By sample id, the bytes of each field."""
     found: Rows = {}
-    with pipeline.plan(pipeline.ranks.start()).open() as run:
+    with pipeline.plan(Rank(0, 1)).open() as run:
         for batch in run.epoch(epoch):
             fields = {"images": batch.images, **batch.fields}
             for row in np.flatnonzero(batch.valid):
@@ -158,7 +159,7 @@ def test_each_field_is_its_own_chain_on_the_decoded_image_drawn_for_its_view(
 ) -> None:
     chain = Chain(MAIN, views=VIEWS[name])
     pipeline = pipeline_of(volume, chain)
-    engine = pipeline.plan(pipeline.ranks.start()).phases["train"].engine()
+    engine = pipeline.plan(Rank(0, 1)).phases["train"].engine()
     assert isinstance(engine, NativeViewsEngine if way == "native" else ReferenceEngine)
     rows = rows_of(pipeline, epoch=3)
     decoder = PillowDecoder("ignore")
