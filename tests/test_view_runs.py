@@ -121,11 +121,12 @@ def test_the_plan_shows_every_chain_and_what_runs_it(volume: Path) -> None:
 
 def test_views_are_in_the_fingerprint_and_only_where_they_are(volume: Path) -> None:
     found = []
-    for views in ({}, VIEWS, {"second": VIEWS["second"]}, {"other": VIEWS["second"]}):
+    turned = dict(reversed(VIEWS.items()))
+    for views in ({}, VIEWS, turned, {"second": VIEWS["second"]}, {"other": VIEWS["second"]}):
         with open_run(volume, views) as run:
             found.append(run.plan.fingerprint())
     assert "views" not in found[0]
-    assert len({str(one.get("views")) for one in found}) == 4
+    assert len({str(one.get("views")) for one in found}) == 5
     assert len({one["po"] for one in found}) == 1
 
 
