@@ -1,9 +1,15 @@
 """The plan as a page that a person reads before starting a run."""
 
+from collections.abc import Sequence
+from itertools import chain
+
 from dtsflow.memory.drawing import human_bytes
 from dtsflow.phase_plan import PhasePlan
 from dtsflow.plan import Plan
+from dtsflow.po.chain import Chain
+from dtsflow.po.describe import describe
 from dtsflow.po.fused import divide
+from dtsflow.po.record_chain import RecordChain
 from dtsflow.reader.block_reader import Verify
 from dtsflow.reader.order import divisors
 from dtsflow.volume.record_set import RecordSet
@@ -119,35 +125,67 @@ def _graph(plan: Plan, phase: PhasePlan) -> list[str]:
         "decode": _decode(phase),
         "station": f"chunks of {phase.chunk_rows} rows, 2 zones",
     }
-    operations = own.po.describe()
-    how |= {f"po.operations[{i}]": line for i, line in enumerate(operations)}
+    how |= _operations(own.po)
     runs = _runs(phase)
     rows = [(name, how[name], runs.get(name, ""), f"-> {record}") for name, record in phase.edges]
+    for i, line in enumerate(describe(own.po.batch) if isinstance(own.po, Chain) else ()):
+        rows.append((f"po.batch[{i}]", line, "Python", "-> images, soft_labels (zone)"))
     rows.append(("arena", type(pipeline.arena).__name__, "", "batches are views of the zones"))
     rows.append(("consumer", type(pipeline.consumer).__name__, "", ""))
     widths = [max(len(row[column]) for row in rows) for column in (0, 1, 2)]
-    return [
+    lines = [
         "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[3]])
         for row in rows
     ]
+    return [*lines, *_resolutions(phase)]
+
+
+def _operations(po: Chain | RecordChain) -> dict[str, str]:
+    """Each operation in a line, by its place in the configuration."""
+    described: dict[str, Sequence[object]] = {"po.operations": po.operations}
+    if isinstance(po, Chain):
+        described |= {f"po.views.{name}": view for name, view in po.views.items()}
+    return {
+        f"{place}[{i}]": line
+        for place, operations in described.items()
+        for i, line in enumerate(describe(operations))
+    }
+
+
+def _resolutions(phase: PhasePlan) -> list[str]:
+    """What batches are from which epoch on, where that changes."""
+    lines: list[str] = []
+    for era in phase.eras if len(phase.forms) > 1 else ():
+        specs = {name: branch.out_spec for name, branch in era.branches.items()}
+        shown = ", ".join(f"{name} {spec}" for name, spec in specs.items())
+        if not lines or not lines[-1].endswith(f": {shown}"):
+            lines.append(f"from epoch {era.first} on: {shown}")
+    return lines
 
 
 def _runs(phase: PhasePlan) -> dict[str, str]:
     """Where decode and each operation run: fused in the native core, or in Python."""
     if phase.fields:
         return {name: "Python" for name, _ in phase.edges[2:-1]}
-    operations = phase.phase.image_chain.operations
-    names = ["decode", *(f"po.operations[{i}]" for i in range(len(operations)))]
+    names = {
+        place: [f"{place}[{i}]" for i in range(len(branch.operations))]
+        for place, branch in phase.chains.items()
+    }
     if phase.phase.core(phase.volumes) is None:
-        return dict.fromkeys(names, "reference path")
+        return dict.fromkeys(["decode", *chain.from_iterable(names.values())], "reference path")
+    calls = 0
     found: dict[str, str] = {}
-    for number, part in enumerate(divide(operations)):
-        if part.is_native:
-            first = 0 if number == 0 else part.start + 1
-            own = range(first, part.stop + 1)
-            found |= {names[i]: f"native call {number // 2 + 1}" for i in own}
-        else:
-            found[names[part.stop]] = "Python, splits the chain"
+    if len(names) > 1:  # decoded once, for all of them
+        calls, found["decode"] = 1, "native call 1"
+    for place, branch in phase.chains.items():
+        steps = ["decode" if not found else "", *names[place]]
+        for number, part in enumerate(divide(branch.operations)):
+            if part.is_native:
+                calls += 1
+                first = 0 if number == 0 else part.start + 1
+                found |= {steps[i]: f"native call {calls}" for i in range(first, part.stop + 1)}
+            else:
+                found[steps[part.stop]] = "Python, splits the chain"
     return found
 
 

@@ -29,7 +29,7 @@ def record_fields(decode: object, po: object, volumes: DataSet, where: str) -> t
             f"{volumes.loader} gives records, and decode={type(decode).__name__} decodes images. "
             "Configure decode with a parser: _target_: dtsflow.decode.Parse."
         )
-    if isinstance(po, Chain) and po.operations:
+    if isinstance(po, Chain) and (po.operations or po.views or po.batch):
         raise PlanError(
             f"{where}: {volumes.loader} gives records, and these operations work on images. Leave "
             "them out, or configure po with _target_: dtsflow.po.RecordChain."

@@ -6,12 +6,15 @@ byte. A size that differs from sample to sample is None.
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from dtsflow.tensor.dtype import DType
+
+IMAGES: Final = "images"
+"""The field of a batch that the main chain makes."""
 
 Sides = tuple[int | None, ...]
 

@@ -22,6 +22,7 @@ from dtsflow.interop.images import expect_images
 from dtsflow.pipeline import Pipeline
 from dtsflow.plan_text import plan_text
 from dtsflow.po.chain import Chain
+from dtsflow.po.named_fields import check_fields
 from dtsflow.po.record_chain import RecordChain
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.order import Tail
@@ -335,3 +336,10 @@ def test_a_windows_shuffle_keeps_the_blocks_of_a_volume_in_their_order(tmp_path:
         ids = [batch.sample_ids.tolist() for batch in run.epoch(0)]
     assert [sorted(own) for own in ids] == [list(range(4 * b, 4 * b + 4)) for b in range(4)]
     assert ids != [sorted(own) for own in ids]
+
+
+def test_no_field_may_hide_what_a_batch_has() -> None:
+    own = [name for name in dir(Batch) if not name.startswith("_")]
+    for name in own:
+        with pytest.raises(PlanError, match="a batch has something else of that name"):
+            check_fields((replace(X, name=name),))

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from dtsflow.memory.input_buffer import InputBuffer
 from dtsflow.memory.variant import Variant
 from dtsflow.native.steps import Finish
+from dtsflow.spec import IMAGES, ImageSpec
 from dtsflow.spec import Field as RecordField
-from dtsflow.spec import ImageSpec
-from dtsflow.station.zone import IMAGES, Field
+from dtsflow.station.zone import Field
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
 

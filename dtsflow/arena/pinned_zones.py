@@ -9,8 +9,9 @@ from dtsflow.arena.device_memory import DeviceMemory
 from dtsflow.arena.form import Form
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
+from dtsflow.spec import IMAGES
 from dtsflow.station.turns import ZONES
-from dtsflow.station.zone import IMAGES, Zone
+from dtsflow.station.zone import Zone
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -73,7 +73,7 @@ def _setting(run: Run) -> Setting:
             number=plan.order.phase,
             class_names=plan.volumes.class_names,
             normalize=None if plan.fields else plan.phase.image_chain.normalize,
-            pixels=None if plan.fields else plan.specs[-1],
+            pixels=plan.pixels,
             steps=plan.order.steps,
             fields=plan.fields[-1] if plan.fields else (),
         )

@@ -21,7 +21,8 @@ class PhaseSetting:
         number: The phase's number, as random addresses use it.
         class_names: Name of each label.
         normalize: The operation that made the pixels, None when they are uint8.
-        pixels: What one row's pixels are; None where the set is one of records.
+        pixels: What one row's pixels are; a side that changes by epoch is None. None
+            where the set is one of records.
         steps: Global batches of an epoch.
         fields: Of a set of records, the fields of its batches.
     """

@@ -19,6 +19,7 @@ from dtsflow.po.pad import Pad
 from dtsflow.po.record_chain import RecordChain
 from dtsflow.po.resize import Resize
 from dtsflow.po.scale import RandomScale
+from dtsflow.po.schedule import Schedule
 
 __all__ = [
     "CenterCrop",
@@ -45,5 +46,6 @@ __all__ = [
     "RandomVerticalFlip",
     "RecordChain",
     "Resize",
+    "Schedule",
     "TrivialAugmentWide",
 ]

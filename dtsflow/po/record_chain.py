@@ -1,5 +1,7 @@
 """The operations on records of one configuration in their order, checked as a whole."""
 
+from typing import Any
+
 from dtsflow.configurable import configurable
 from dtsflow.errors import PlanError
 from dtsflow.po.named_fields import check_fields
@@ -30,6 +32,6 @@ class RecordChain:
                 raise PlanError(f"{at}: {error}") from error
         return found
 
-    def describe(self) -> list[str]:
-        """One line an operation, for the plan."""
-        return [repr(operation) for operation in self.operations]
+    def facts(self) -> dict[str, Any]:
+        """What the fields depend on."""
+        return {"po": [f"{type(one).__module__}.{one!r}" for one in self.operations]}

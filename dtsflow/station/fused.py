@@ -13,7 +13,7 @@ from dtsflow.po.fused import Chosen, FusedProgram, Rows, Stored
 from dtsflow.po.program import Program
 from dtsflow.po.shrink import choose_scales, shrink
 from dtsflow.reader.samples import Samples
-from dtsflow.spec import ImageSpec
+from dtsflow.spec import IMAGES, ImageSpec
 from dtsflow.station.engine import Address, Bad, Places, StageTimes, fill_others, too_big
 from dtsflow.station.zone import Zone
 
@@ -60,7 +60,7 @@ class NativeEngine:
     def fill(self, samples: Samples, address: Address, zone: Zone, places: Places) -> Bad:
         """Write the rows of all samples but the bad ones, which it gives."""
         began = time.perf_counter()
-        shapes, handed, bad = self._probe(samples)
+        shapes, handed, bad = self.examine(samples)
         if bad:
             return fill_others(self, samples, address, zone, places, bad)
         params, sizes = self._program.draw_with_sizes(
@@ -75,14 +75,11 @@ class NativeEngine:
             return fill_others(self, samples, address, zone, places, bad)
         scales = np.ones(len(samples), np.int64)
         if self._shrinks:
-            is_jpeg = np.ones(len(samples), bool)
-            for number in handed:
-                is_jpeg[number] = self._decoder.scales(samples.data(int(number)))
-            scales = np.where(is_jpeg, choose_scales(params[0], sizes[1]), 1)
+            scales = np.where(self.jpegs(samples, handed), choose_scales(params[0], sizes[1]), 1)
             params[0] = shrink(params[0], scales)
         probed = time.perf_counter()
         bad = self._write(
-            samples, handed, shapes, Chosen(params, sizes, scales), _rows(zone, places)
+            samples, handed, shapes, Chosen(params, sizes, scales), rows_of(zone, IMAGES, places)
         )
         self.times.po += probed - began
         self.times.native += time.perf_counter() - probed
@@ -90,7 +87,14 @@ class NativeEngine:
 
     def probe(self, samples: Samples) -> Bad:
         """The samples whose headers say that they are bad."""
-        return self._probe(samples)[2]
+        return self.examine(samples)[2]
+
+    def jpegs(self, samples: Samples, handed: Places) -> npt.NDArray[np.bool_]:
+        """Which samples can be decoded at a part of their size."""
+        found = np.ones(len(samples), np.bool_)
+        for number in handed:
+            found[number] = self._decoder.scales(samples.data(int(number)))
+        return found
 
     def _write(
         self, samples: Samples, handed: Places, shapes: Numbers, chosen: Chosen, rows: Rows
@@ -129,11 +133,11 @@ class NativeEngine:
             chosen = chosen[numbers]
         status = self._fused.run(stored, chosen, rows, encoded=encoded)
         return {
-            int(numbers[place]): self._refused(samples, int(numbers[place]), int(status[place]))
+            int(numbers[place]): self.refusal(samples, int(numbers[place]), int(status[place]))
             for place in np.flatnonzero(status)
         }
 
-    def _probe(self, samples: Samples) -> tuple[Numbers, Places, Bad]:
+    def examine(self, samples: Samples) -> tuple[Numbers, Places, Bad]:
         """Height and width of each sample; which the core does not decode; bad ones."""
         count = len(samples)
         bad: Bad = {}
@@ -154,7 +158,7 @@ class NativeEngine:
                 bad[int(number)] = error
         return shapes, handed, bad
 
-    def _refused(self, samples: Samples, number: int, status: int) -> DecodeError:
+    def refusal(self, samples: Samples, number: int, status: int) -> DecodeError:
         """Why the core refused a sample, in the reference decoder's words if any.
 
         Raises:
@@ -170,8 +174,9 @@ class NativeEngine:
         return DecodeError("libjpeg-turbo reported an error or a warning")
 
 
-def _rows(zone: Zone, places: Places) -> Rows:
-    channels = zone.images.shape[-1]
-    row_bytes = zone.padded.nbytes // len(zone.padded)
-    offsets = zone.data_offset + places * row_bytes
-    return Rows(zone.slots, offsets, zone.padded, places, channels)
+def rows_of(zone: Zone, name: str, places: Places) -> Rows:
+    """The rows `places` of a field, for the core."""
+    field = zone.field(name)
+    row_bytes = field.stored.nbytes // len(field.stored)
+    offsets = field.offset + places * row_bytes
+    return Rows(zone.slots, offsets, field.stored, places, field.array.shape[-1])

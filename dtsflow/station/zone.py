@@ -3,13 +3,11 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-IMAGES: Final = "images"
-"""The field that the main chain writes."""
+from dtsflow.spec import IMAGES
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -126,6 +126,7 @@ def test_the_device_arena_moves_every_field(*, is_finished_there: bool) -> None:
     forms = {**FORMS, "train": replace(TRAIN, finish=finish)}
     plan = plan_of(forms)
     arena = DeviceArena(plan, forms, FakeCuda())
+    kept: dict[str, Any] = {}
     for name in ("train", "val", "train"):
         turns = Turns(range(4), chunks=1)
         feed = arena.feed(name, turns, timeout_s=60, progress=str, poison=True)
