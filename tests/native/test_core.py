@@ -20,7 +20,7 @@ from dtsflow.decode.pillow import PillowDecoder
 from dtsflow.decode.turbojpeg import TurboDecoder
 from dtsflow.errors import DecodeError
 from dtsflow.native.core import load
-from dtsflow.native.steps import CASTS, Status, StepKind
+from dtsflow.native.steps import CASTS, STEP_NUMBERS, Status, StepKind
 from dtsflow.po.normalize import Normalize
 from dtsflow.po.resample import resample
 from dtsflow.seed import philox
@@ -58,6 +58,14 @@ def program_of(kinds: list[StepKind], *, encoded: bool, channels: int = 3) -> An
     )
 
 
+def packed(params: list[list[int]]) -> npt.NDArray[np.int32]:
+    """Steps of one sample, decoded whole unless a seventh number says otherwise."""
+    made = np.zeros((len(params), 1, STEP_NUMBERS), np.int32)
+    for step, numbers in zip(made, params, strict=True):
+        step[0, :7] = [*numbers, 1][:7]
+    return made
+
+
 def run(
     program: Any,
     data: bytes | Pixels,
@@ -74,7 +82,7 @@ def run(
         zero,
         np.array([len(memory)], np.int64),
         np.array([shape], np.int32),
-        np.array([[*step, 1][:7] for step in params], np.int32).reshape(len(params), 1, 7),
+        packed(params),
         out.view(np.uint8).reshape(-1),
         zero,
         np.array([out.shape[:2]], np.int32),
@@ -401,7 +409,7 @@ def test_places_outside_the_arrays_are_refused(offset: int, size: int, row: int)
             np.array([offset]),
             np.array([size]),
             np.array([[8, 8]], np.int32),
-            np.empty((0, 1, 7), np.int32),
+            np.empty((0, 1, STEP_NUMBERS), np.int32),
             np.zeros(192, np.uint8),
             np.array([row]),
             np.array([[8, 8]], np.int32),
