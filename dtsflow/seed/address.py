@@ -94,6 +94,20 @@ def key(seed: int) -> tuple[int, int]:
     return seed & _MASK32, seed >> 32
 
 
+def pass_words(seed: int, epoch: int, phase: int, view: int) -> tuple[int, int, int, int]:
+    """What all operations' draws of one pass have in common, for the core.
+
+    Returns:
+        Both words of the key, and counter words 2 and 3 of the operation at position 0.
+
+    Raises:
+        PlanError: A field does not fit; see the module's table.
+    """
+    check_field("epoch", epoch)
+    family = (Purpose.OPERATION.value + 16 * phase) << 24
+    return *key(seed), epoch, family + operation_sub(view, 0)
+
+
 def operation_sub(view: int, position: int) -> int:
     """Place an operation: its view, and its position in the chain as configured."""
     check_field("view", view)
