@@ -13,6 +13,7 @@ and no two fields share a bit, so different addresses can never meet.
 
 from collections.abc import Collection
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -94,6 +95,7 @@ def key(seed: int) -> tuple[int, int]:
     return seed & _MASK32, seed >> 32
 
 
+@lru_cache(maxsize=64)  # every chunk of a pass asks for the same
 def pass_words(seed: int, epoch: int, phase: int, view: int) -> tuple[int, int, int, int]:
     """What all operations' draws of one pass have in common, for the core.
 
