@@ -36,18 +36,21 @@ def list_source(path: Path, source_format: SourceFormat = _BY_LOOK) -> Listing:
         MissingPartError: It takes a library that is not installed.
         VolumeError: It is, and cannot be read.
     """
-    match source_format.kind if source_format.kind != "auto" else _look(path, source_format):
+    mode = _mode(path)
+    kind = source_format.kind
+    match _look(path, mode, source_format) if kind == "auto" else kind:
         case "volumes":
             return read_volumes(path)[0]
         case "webdataset":
             return read_webdataset(part_files(path, TAR_SUFFIX), source_format)
         case "parquet":
+            _refuse_spool_inside(path, source_format.spool)
             return read_parquet(part_files(path, PARQUET_SUFFIX), source_format)
-        case "images" if stat.S_ISDIR(_mode(path)):
+        case "images" if stat.S_ISDIR(mode):
             return read_tree(path)
-        case "images" if stat.S_ISREG(_mode(path)) and _is_tar(path):
+        case "images" if stat.S_ISREG(mode) and _is_tar(path):
             return read_tar(path)
-    what = "is no source of images" if _mode(path) else "is not there"
+    what = "is no source of images" if mode else "is not there"
     raise PackError(
         f"{path} {what}. Name a folder of class folders, a folder of images (with --labels), a "
         f"{TAR_SUFFIX} of either or of one tar per class, a {SUFFIX} volume, a folder of "
@@ -56,9 +59,8 @@ def list_source(path: Path, source_format: SourceFormat = _BY_LOOK) -> Listing:
     )
 
 
-def _look(path: Path, source_format: SourceFormat) -> str:
+def _look(path: Path, mode: int, source_format: SourceFormat) -> str:
     """What a source looks like; `images` also where it is none."""
-    mode = _mode(path)
     if stat.S_ISDIR(mode):
         if holds_volumes(path):
             return "volumes"
@@ -72,6 +74,15 @@ def _look(path: Path, source_format: SourceFormat) -> str:
     if kind == "webdataset" and source_format.label_field is None and not looks_like_shard(path):
         return "images"
     return kind
+
+
+def _refuse_spool_inside(path: Path, spool: Path | None) -> None:
+    """Raise PackError if a folder would look like another source afterwards."""
+    if spool is not None and path.is_dir() and spool.resolve().is_relative_to(path.resolve()):
+        raise PackError(
+            f"the spool {spool} lies in the source {path}. Choose a folder beside it: nothing is "
+            "written into a source."
+        )
 
 
 def _is_tar(path: Path) -> bool:

@@ -12,7 +12,7 @@ from dtsflow.errors import MissingPartError, PackError
 Kind = Literal["images", "bytes", "number", "text", "other"]
 
 _BATCH_ROWS = 64  # of images that are in memory at a time
-_BUFFER_BYTES = 1 << 20  # read at a time, so that no row group is in memory whole
+_BUFFER_BYTES = 1 << 20  # read at a time, so that a row group need not be in memory whole
 _FEATURES_KEY = b"huggingface"  # where the datasets library describes its columns
 
 
@@ -99,7 +99,7 @@ def _opened(path: Path) -> Iterator[Any]:
         ) from error
     try:
         with pq.ParquetFile(
-            path, buffer_size=_BUFFER_BYTES, page_checksum_verification=True
+            path, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True
         ) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
