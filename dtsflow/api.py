@@ -1,20 +1,23 @@
 """dtsflow as a library: open a run from overrides, from a dict, or from both."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 from omegaconf import OmegaConf
 
-from dtsflow.build import build
 from dtsflow.compose import compose
 from dtsflow.errors import ConfigError
+from dtsflow.joining import joined, joint_folder, joint_plan
 from dtsflow.pipeline import AUTO, NEVER
 from dtsflow.plan import Plan
 from dtsflow.plan_text import plan_text
+from dtsflow.ranks.agreement import agree, together
+from dtsflow.ranks.failure import ending_all
 from dtsflow.run import Run
-from dtsflow.state import State, state_at
+from dtsflow.state import State, state_at, states_beside
 from dtsflow.telemetry.folder import RUNS, SCANS, RunFolder
 
 Found = tuple[State, Path]  # a state, and the folder where it was
@@ -45,26 +48,32 @@ def open(*config: str | Mapping[str, Any], config_dir: str | Path | None = None)
 
 
 def start(values: Mapping[str, Any], *, command: str = "") -> Run:
-    """Open the run that a composed tree describes; it has a folder if it has a name."""
-    pipeline = build(values)
-    rank = pipeline.ranks.start()
-    pipeline.prepare()
-    plan = pipeline.plan(rank, cache=None if pipeline.name is None else RUNS / SCANS)
-    # Before the folder is made: a finished one of its name, which PATH may name, moves.
-    begun = _named_state(plan)
-    if pipeline.name is None:
-        return plan.open(None, *begun)
-    folder = RunFolder.make(pipeline.name, rank, command)
-    try:
-        own = _own_state(plan, folder)
-        if own is None:
-            folder.begin_anew()
-        folder.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(values))))
-        folder.write("plan.txt", plan_text(plan))
-        return plan.open(folder, *(own or begun))
-    except BaseException:
-        folder.close()
-        raise
+    """Open the run that a composed tree describes; it has a folder if it has a name.
+
+    All ranks of a run call it. Where one fails, all end.
+    """
+    pipeline, group = joined(values)
+    name = pipeline.name
+    with ending_all(group):
+        plan = joint_plan(pipeline, group, cache=None if name is None else RUNS / SCANS)
+        # Before the folder is made, for PATH may name a finished one, which then moves.
+        begun, origin = together(group, partial(_named_state, plan))
+        agree(group, {"resume": "never" if begun is None else str(plan.turn(begun))})
+        if name is None:
+            together(group, plan.check_memory)
+            return plan.open(None, begun, origin, group)
+        folder, own = joint_folder(name, command, group, partial(_own_state, plan))
+        if own is not None:
+            begun, origin = own, folder.path
+        try:
+            if group.rank.index == 0:
+                folder.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(values))))
+                folder.write("plan.txt", plan_text(plan))
+            together(group, plan.check_memory)
+            return plan.open(folder, begun, origin, group)
+        except BaseException:
+            folder.close()
+            raise
 
 
 def _named_state(plan: Plan) -> Found | tuple[None, None]:
@@ -78,20 +87,25 @@ def _named_state(plan: Plan) -> Found | tuple[None, None]:
     return (None, None) if resume in (AUTO, NEVER) else _state(plan, state_at(resume))
 
 
-def _own_state(plan: Plan, folder: RunFolder) -> Found | None:
+def _own_state(plan: Plan, folder: RunFolder) -> State | None:
     """The state in the run's own folder, if `resume` means that one."""
     resume = plan.pipeline.resume
     if resume == NEVER or not folder.state.exists():
         return None
     if resume != AUTO and not folder.state.samefile(state_at(resume)):
         return None
-    return _state(plan, folder.state)
+    state, _ = _state(plan, folder.state)
+    return state
 
 
 def _state(plan: Plan, path: Path) -> Found:
-    state = State.load(path)
-    state.check(plan, path)
-    return state, path.absolute().parent
+    """Where the rank that had come least far was: then no row is left out."""
+    states = []
+    for of_rank in states_beside(path):
+        state = State.load(of_rank)
+        state.check(plan, of_rank)
+        states.append(state)
+    return min(states, key=plan.turn), path.absolute().parent
 
 
 def _plain(value: Any) -> Any:

@@ -12,11 +12,10 @@ from pydantic import ValidationError
 from dtsflow.configurable import nearest, resolve_target
 from dtsflow.errors import ConfigError, DtsflowError
 from dtsflow.phase import Phase
-from dtsflow.phases import split_phases
+from dtsflow.phases import MISSING, split_phases
 from dtsflow.pipeline import Pipeline
 
 _PLAIN = (str, int, float, bool, list, tuple, type(None))  # what a person wrote
-MISSING = "???"  # OmegaConf's mark of a value that must be given
 
 
 def build(values: Mapping[str, Any]) -> Pipeline:

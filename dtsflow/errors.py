@@ -15,6 +15,7 @@
     │   └── ClosedError        the run, or this pass over an epoch, has ended
     ├── TensorFileError        a file of tensors cannot be used; names file and tensor
     ├── RanksError             launcher, communicator and configuration disagree
+    │   └── CommonError        what all ranks of a run raise together; one tells of it
     └── MissingPartError       an optional library is absent; names what to install
 
 A caller who wants "anything wrong with my files" catches `VolumeError`; the command
@@ -79,7 +80,21 @@ class TensorFileError(DtsflowError):
 
 
 class RanksError(DtsflowError):
-    """The number of processes is not what the configuration says."""
+    """The processes are not what the configuration says, or do not come together."""
+
+
+class CommonError(RanksError):
+    """Ranks disagree, or one of them failed before they began; every rank raises it.
+
+    Its cause is the error of this rank, if it had one.
+
+    Attributes:
+        is_told_here: True on the one rank that is to print it.
+    """
+
+    def __init__(self, message: str, *, is_told_here: bool = True) -> None:
+        super().__init__(message)
+        self.is_told_here = is_told_here
 
 
 class TrainError(DtsflowError):

@@ -1,6 +1,5 @@
 """A phase: the stages and sizes that train, val, … each have for themselves."""
 
-from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
@@ -23,23 +22,10 @@ from dtsflow.station.fused import NativeEngine
 from dtsflow.station.reference import ReferenceEngine
 from dtsflow.station.station import Station
 from dtsflow.volume.data_set import DataSet
+from dtsflow.volume.data_source import Source
 
 Auto = Literal["auto"]
 Positive = Annotated[int, Field(ge=1, strict=True)]  # strict: true is not 1
-
-
-@runtime_checkable
-class Source(Protocol):
-    """Where the data set comes from."""
-
-    def prepare(self) -> None:
-        """Make what has to exist on disk before planning; usually nothing."""
-
-    def scan(self, cache: Path | None = None) -> DataSet:
-        """Read headers and block counts; nothing stays open.
-
-        `cache` is a folder for what takes long to find out.
-        """
 
 
 @runtime_checkable
@@ -73,13 +59,22 @@ class Phase:
         tail: What becomes of a last batch that is not full: `pad`, `drop` or `wrap`.
     """
 
-    volume: Source
+    volume: Source | None
     reader: Reader
     decode: Decode
     po: Chain
     batch_size: Positive = 256
     lanes: Annotated[int, Field(ge=1, lt=1 << 16, strict=True)] | Auto = "auto"
     tail: Tail = Tail.PAD
+
+    @property
+    def source(self) -> Source:
+        """Where the data set comes from: the volume, or the mix of the reader.
+
+        Raises:
+            ConfigError: There is none, or both.
+        """
+        return self.reader.source(self.volume)
 
     def order(
         self, volumes: DataSet, selection: Selection | None, *, seed: int, number: int
@@ -93,6 +88,8 @@ class Phase:
         shuffle = self.reader.shuffle
         if not volumes.has_blocks and shuffle is Shuffle.BLOCKS:
             shuffle = Shuffle.FULL  # there are no blocks to permute
+        mixing = self.reader.mixing(volumes)
+        sources = 1 if mixing is None else len(mixing.blocks)
         return Order(
             counts=volumes.counts if selection is None else selection.counts,
             batch_size=self.batch_size,
@@ -100,8 +97,9 @@ class Phase:
             seed=seed,
             shuffle=shuffle,
             tail=self.tail,
-            window=window_blocks(self.reader.window_bytes, lanes),
+            window=window_blocks(self.reader.window_bytes, lanes, sources),
             phase=number,
+            mixing=mixing,
         )
 
     def engine(self, volumes: DataSet, station: Station) -> Engine:

@@ -8,6 +8,8 @@ from dtsflow.arena.form import Form
 from dtsflow.native.steps import Finish
 from dtsflow.phase import Phase
 from dtsflow.po.chain import Chain
+from dtsflow.po.erasing import RandomErasing
+from dtsflow.ranks.group import Group
 from dtsflow.reader.order import Order, Shuffle
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.reader import Mode
@@ -62,15 +64,16 @@ class PhasePlan:
         reader = self.phase.reader
         return reader.planned_bytes(mode, self.volumes, self.order, self.lanes, self.portions)
 
-    def open_store(self, mode: Mode, epoch: int, step: int, windows: Bytes | None) -> Store:
-        """Start reading; what is needed from there on first.
+    def open_store(
+        self, mode: Mode, start: tuple[int, int], windows: Bytes | None, group: Group
+    ) -> Store:
+        """Start reading; what is needed from `start`, an epoch and step, on first.
 
         `windows` is the memory that all streaming phases share.
         """
-        start = (epoch, step)
         reader = self.phase.reader
         parts = (self.volumes, self.order, self.lanes, start, self.portions)
-        return reader.open(mode, *parts, windows=windows)
+        return reader.open(mode, *parts, windows=windows, group=group)
 
     @property
     def portions(self) -> Portions:
@@ -84,9 +87,15 @@ class PhasePlan:
 
     @cached_property
     def _finish(self) -> Finish | None:
-        """The last step, if it is left to the arena."""
-        normalize, pixels = self.phase.po.normalize, self.specs[-1]
-        if not self.arena_finishes or normalize is None or pixels.dtype is DType.UINT8:
+        """The last step, if it is left to the arena.
+
+        What was erased is zero after normalising, which a uint8 zero would not be, so
+        chains that erase are finished here.
+        """
+        po, pixels = self.phase.po, self.specs[-1]
+        normalize = po.normalize
+        erases = any(isinstance(operation, RandomErasing) for operation in po.operations)
+        if not self.arena_finishes or erases or normalize is None or pixels.dtype is DType.UINT8:
             return None
         return normalize.finish(pixels.channels)
 
@@ -114,7 +123,8 @@ class PhasePlan:
     @property
     def read_amplification(self) -> float:
         """Blocks that streaming reads per block: boundary blocks are read twice."""
-        return 1 + (self.order.lanes - 1) / max(1, int((self.order.counts > 0).sum()))
+        edges = len(self.order.sources) * (self.order.lanes - 1)
+        return 1 + edges / max(1, int((self.order.counts > 0).sum()))
 
     @property
     def edges(self) -> list[tuple[str, RecordSpec]]:
@@ -161,4 +171,12 @@ class PhasePlan:
             "decode": [decode.orientation, decode.scaled, decode.on_error],
             "po": [f"{type(o).__module__}.{o!r}" for o in self.phase.po.operations],
             **({} if subset is None else {"subset": subset}),
+            **self._mix,
         }
+
+    @property
+    def _mix(self) -> dict[str, Any]:
+        mixing = self.order.mixing
+        if mixing is None:
+            return {}
+        return {"mix": [list(mixing.blocks), list(mixing.weights), self.order.samples]}

@@ -17,6 +17,8 @@ KEYS = tuple(field.name for field in fields(Phase))
 """What a phase has for itself; all else stands at the top and is shared."""
 
 _TARGET = f"{Phase.__module__}.{Phase.__qualname__}"
+MISSING = "???"  # OmegaConf's mark of a value that must be given
+
 _NAME = re.compile(r"[A-Za-z_]\w{0,31}")
 
 
@@ -33,7 +35,7 @@ def split_phases(values: Mapping[str, Any]) -> tuple[Tree, dict[str, Tree]]:
     shared = {key: value for key, value in values.items() if key not in (*KEYS, "phases")}
     top = {key: value for key, value in values.items() if key in KEYS}
     if not (given := values.get("phases")):
-        return shared, {PHASE: {"_target_": _TARGET, **top}}
+        return shared, {PHASE: _whole(top)}
     if not isinstance(given, Mapping):
         raise ConfigError(f"phases: {given!r} is no mapping of names to what differs there.")
     return shared, {str(name): _phase(str(name), diff, top) for name, diff in given.items()}
@@ -55,7 +57,16 @@ def _phase(name: str, diff: Any, top: Tree) -> Tree:
     reader = diff.get("reader")
     if name != PHASE and not (isinstance(reader, Mapping) and "shuffle" in reader):
         top = _merged(top, {"reader": {"shuffle": Shuffle.NONE.value}})
-    return {"_target_": _TARGET, **_merged(top, diff)}
+    return _whole(_merged(top, diff))
+
+
+def _whole(phase: Tree) -> Tree:
+    """A phase; with a mix, a volume whose path was never given is none."""
+    volume, reader = phase.get("volume"), phase.get("reader")
+    has_mix = isinstance(reader, Mapping) and reader.get("mix") is not None
+    if has_mix and isinstance(volume, Mapping) and volume.get("path") == MISSING:
+        phase = {**phase, "volume": None}
+    return {"_target_": _TARGET, **phase}
 
 
 def _merged(base: Any, diff: Any) -> Any:

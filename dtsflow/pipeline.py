@@ -18,8 +18,8 @@ from dtsflow.memory.plan import MemoryPlan
 from dtsflow.phase import Phase, Positive
 from dtsflow.phase_plan import PhasePlan
 from dtsflow.plan import Plan
+from dtsflow.ranks.group import RanksConfig
 from dtsflow.ranks.rank import Rank
-from dtsflow.ranks.single import Single
 from dtsflow.reader.subset import select
 from dtsflow.seed.address import check_field, phase_number
 from dtsflow.station.station import Station
@@ -43,8 +43,8 @@ class Pipeline:
         name: Name of the run folder; without it the library writes none.
         seed: Seed of every random number, 0 ≤ seed < 2⁶⁴.
         epochs: Passes over the data, through all phases each.
-        workers: Threads that decode and preprocess; `auto` is the CPUs this process may
-            use, divided by the ranks of this node.
+        workers: Threads that decode and preprocess; `auto` is this process's share of
+            the CPUs that it and the other ranks of its node may use.
         max_steps: `for batch in run`, and so `dtsflow run`, ends after so many batches.
         resume: Where the run begins. `never`: at the beginning. `auto`: where the
             unfinished run of the same name was stopped, if there is one. Else a run
@@ -55,7 +55,7 @@ class Pipeline:
     station: Station
     arena: ArenaConfig
     consumer: Consumer
-    ranks: Single
+    ranks: RanksConfig
     memory: Budget
     name: Annotated[str, Field(min_length=1)] | None = None
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
@@ -67,7 +67,7 @@ class Pipeline:
     def prepare(self) -> None:
         """Make what has to exist on disk before planning; usually nothing."""
         for phase in self.phases.values():
-            phase.volume.prepare()
+            phase.source.prepare()
 
     def plan(self, rank: Rank, cache: Path | None = None) -> Plan:
         """Work out every spec, span and order of the run for one rank.
@@ -93,15 +93,15 @@ class Pipeline:
 
     def _phase_plan(self, name: str, rank: Rank, workers: int, cache: Path | None) -> PhasePlan:
         phase = self.phases[name]
-        volumes = phase.reader.arrange(phase.volume.scan(cache), cache)
+        volumes = phase.reader.arrange(phase.source.scan(cache), cache)
         where = "po.operations" if len(self.phases) == 1 else f"phases.{name}.po.operations"
         specs = tuple(phase.po.specs(volumes.image, where=where))
         check_field("position", len(phase.po.operations))
-        check_field("id", volumes.num_samples)
         check_field("block", volumes.num_blocks)  # more than the windows of any lane
         selection = select(volumes, phase.reader.subset)
         number = phase_number(name, self.phases)
         order = phase.order(volumes, selection, seed=self.seed, number=number)
+        check_field("id", volumes.num_samples * order.rounds)
         lanes = order.lanes_of(rank.index, rank.size)
         rows = len(lanes) * order.lane_rows
         return PhasePlan(
@@ -127,7 +127,7 @@ class Pipeline:
         if self.workers != "auto":
             return self.workers
         # IO threads wait for the disk and need next to no CPU, so none is set aside.
-        return max(1, cpu_limit() // rank.local_size)
+        return rank.cpu_share or max(1, cpu_limit() // rank.local_size)
 
 
 def _chunk_rows(rows: int, workers: int, layout: Layout) -> int:

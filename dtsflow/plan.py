@@ -11,6 +11,7 @@ from dtsflow.about import __version__
 from dtsflow.errors import PlanError
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.phase_plan import PhasePlan
+from dtsflow.ranks.alone import Alone
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.reader import Mode
 from dtsflow.state import DIGITS, State
@@ -19,13 +20,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dtsflow.pipeline import Pipeline
+    from dtsflow.ranks.group import Group
     from dtsflow.run import Run
     from dtsflow.telemetry.folder import RunFolder
 
 # Raise it whenever the same configuration comes to mean another order or other pixels.
 ALGORITHM = 1
 
+SHOWN = 60  # characters: what is longer is compared as a digest
+
 BESIDE_ROW_BYTES = 1 + 8  # `valid` and `sample_ids` of one row, in each of the two zones
+
+SHARED: Mode = "resident"  # what the ranks of a node keep together
 
 # What each phase that reads in this mode keeps in memory for itself.
 _HELD: dict[Mode, str] = {"resident": "resident blocks", "raw": "raw images"}
@@ -41,6 +47,7 @@ class Plan:
         phases: The plan of each phase, in the order an epoch has them.
         memory: The device memory plan, which all phases share.
         workers: Threads that fill batches.
+        agreed: What all ranks take for `reading`; None: each decides for itself.
     """
 
     pipeline: "Pipeline"
@@ -48,25 +55,42 @@ class Plan:
     phases: Mapping[str, PhasePlan]
     memory: MemoryPlan
     workers: int
+    agreed: Mapping[str, tuple[Mode, str]] | None = None
 
     def open(
         self,
         folder: "RunFolder | None" = None,
         start: State | None = None,
         origin: "Path | None" = None,
+        group: "Group | None" = None,
     ) -> "Run":
         """Allocate memory, start threads and begin to read.
 
         With `start` the run goes on there; it must be a state of this plan. `origin` is
-        the folder where it was found.
+        the folder where it was found. All ranks of `group` open their plans together,
+        and end together.
 
         Raises:
             MemoryPlanError: The plan needs more memory than `memory.limit`.
         """
         from dtsflow.run import Run  # noqa: PLC0415  # a run knows its plan, so not the reverse
 
-        self.pipeline.memory.check(self.memory_entries)
-        return Run(self, folder, start, origin)
+        self.check_memory()
+        return Run(self, folder, start, origin, group or Alone(self.rank))
+
+    def check_memory(self) -> None:
+        """Refuse what the ranks of this node need together, if that is too much.
+
+        Raises:
+            MemoryPlanError: It is more than `memory.limit`.
+        """
+        shared = {self._entry(name) for name, (mode, _) in self.reading.items() if mode == SHARED}
+        self.pipeline.memory.check(
+            {
+                name: size if name in shared else size * self.rank.local_size
+                for name, size in self.memory_entries.items()
+            }
+        )
 
     def phase(self, name: str) -> PhasePlan:
         """The plan of the phase `name`.
@@ -89,6 +113,10 @@ class Plan:
         """The state of a run of which nothing was handed out yet."""
         return State(next(iter(self.phases)), 0, 0, self.fingerprint())
 
+    def turn(self, state: State) -> tuple[int, int, int]:
+        """What orders the states of this plan: the less, the earlier."""
+        return state.epoch, list(self.phases).index(state.phase), state.step
+
     def after(self, phase: str, epoch: int) -> tuple[str, int]:
         """The phase that follows `phase` of `epoch`, and its epoch."""
         names = list(self.phases)
@@ -102,29 +130,44 @@ class Plan:
         if windows := self.windows_bytes:
             entries["streaming windows"] = windows
         for name, phase in self.phases.items():
-            if held := _HELD.get(mode := self.reading[name][0]):
-                of_phase = "" if len(self.phases) == 1 else f" of {name}"
-                entries[f"{held}{of_phase}"] = phase.planned_bytes(mode)
+            mode, _ = self.reading[name]
+            if mode in _HELD:
+                entries[self._entry(name)] = phase.planned_bytes(mode)
         return entries
 
     @cached_property
-    def reading(self) -> dict[str, tuple[Mode, str]]:
+    def reading(self) -> Mapping[str, tuple[Mode, str]]:
         """By phase, how blocks are held in memory, and why.
 
-        No sample or order depends on it. Phases choose in their order, each from what
-        those before it leave.
+        No sample or order depends on it.
+
+        Raises:
+            PlanError: Streaming was asked for and cannot be.
+        """
+        return self.reading_within(self.room) if self.agreed is None else self.agreed
+
+    @property
+    def room(self) -> int:
+        """Bytes that the ranks of this node may use for blocks."""
+        others = sum(self._shared_entries.values()) * self.rank.local_size
+        return self.pipeline.memory.allowed_bytes() - others
+
+    def reading_within(self, room: int) -> dict[str, tuple[Mode, str]]:
+        """What `reading` is where a node has `room` bytes for blocks.
+
+        Phases choose in their order, each from what those before it leave.
 
         Raises:
             PlanError: A mode was asked for that cannot be.
         """
-        room = self.pipeline.memory.allowed_bytes() - sum(self._shared_entries.values())
         windows = 0
         found: dict[str, tuple[Mode, str]] = {}
         for name, plan in self.phases.items():
-            reader = plan.phase.reader
-            mode, why = reader.choose(plan.volumes, plan.order, plan.lanes, max(0, room))
+            lanes = range(len(plan.lanes) * self.rank.local_size)
+            mode, why = plan.phase.reader.choose(plan.volumes, plan.order, lanes, max(0, room))
             found[name] = mode, why
-            held = plan.planned_bytes(mode)
+            # A node has one copy of resident blocks, and each rank all else.
+            held = plan.planned_bytes(mode) * (1 if mode == SHARED else self.rank.local_size)
             if mode == "streaming":  # one allocation serves all that stream
                 held, windows = max(0, held - windows), max(held, windows)
             room -= held
@@ -146,6 +189,10 @@ class Plan:
             "rows beside the zones": 2 * max(plan.rows for plan in phases) * BESIDE_ROW_BYTES,
             "order of an epoch": max(plan.order.planned_bytes for plan in phases),
         }
+
+    def _entry(self, phase: str) -> str:
+        held = _HELD[self.reading[phase][0]]
+        return held if len(self.phases) == 1 else f"{held} of {phase}"
 
     @property
     def total_bytes(self) -> int:
@@ -171,6 +218,25 @@ class Plan:
         return {
             name: hashlib.sha256(json.dumps(item).encode()).hexdigest()[:DIGITS]
             for name, item in self._facts.items()
+        }
+
+    def facts(self) -> dict[str, str]:
+        """What the ranks of a run must have alike, each in words or as a digest."""
+        pipeline = self.pipeline
+        facts = {
+            "library": __version__,
+            **self._facts,
+            "epochs": pipeline.epochs,
+            "max_steps": pipeline.max_steps,
+            "plan": self.digest()[:DIGITS],
+        }
+        texts = {
+            name: fact if isinstance(fact, str) else json.dumps(fact)
+            for name, fact in facts.items()
+        }
+        return {
+            name: text if len(text) <= SHOWN else hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+            for name, text in texts.items()
         }
 
     @property

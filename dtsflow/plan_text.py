@@ -37,6 +37,11 @@ def _run(plan: Plan) -> list[str]:
     phases = "" if len(plan.phases) == 1 else f" of {' then '.join(plan.phases)}"
     steps = f"{pipeline.epochs:,} epochs{phases}, {plan.steps:,} steps each"
     lines = [f"{steps}, seed {pipeline.seed}, {plan.workers} workers"]
+    rank = plan.rank
+    if rank.size > 1:
+        lines.append(
+            f"rank {rank.index} of {rank.size}, {rank.local_size} of them on node {rank.node}"
+        )
     if pipeline.max_steps is not None:
         lines.append(f"ends after {pipeline.max_steps:,} steps")
     return lines
@@ -51,6 +56,7 @@ def _data(plan: Plan, phase: PhasePlan) -> list[str]:
     mode, reason = plan.reading[phase.name]
     lines = [
         f"{volumes.num_samples:,} samples, {volumes.num_classes:,} classes, {what}",
+        *_mix(phase),
         *_subset(phase),
         *shown,
     ]
@@ -59,6 +65,24 @@ def _data(plan: Plan, phase: PhasePlan) -> list[str]:
     if phase.phase.reader.verify is not Verify.NONE and not volumes.has_checksums:
         lines.append(_UNCHECKED[volumes.layout])
     return lines
+
+
+def _mix(phase: PhasePlan) -> list[str]:
+    order = phase.order
+    if order.mixing is None:
+        return []
+    whole = phase.volumes.counts
+    lines = [
+        f"mix: {name}, {int(whole[own.start : own.stop].sum()):,} samples"
+        for name, own in zip(order.mixing.names, order.sources, strict=True)
+    ]
+    if not order.mixing.weights:
+        return lines
+    shares = zip(lines, order.mixing.weights, strict=True)
+    return [
+        *(f"{line}, {weight} of 1,000 places" for line, weight in shares),
+        f"an epoch has {order.samples:,} samples",
+    ]
 
 
 def _subset(phase: PhasePlan) -> list[str]:
@@ -85,7 +109,7 @@ def _order(phase: PhasePlan) -> list[str]:
 def _graph(plan: Plan, phase: PhasePlan) -> list[str]:
     pipeline, own = plan.pipeline, phase.phase
     how = {
-        "volume": type(own.volume).__name__,
+        "volume": type(own.source).__name__,
         "reader": _reader(plan, phase),
         "decode": _decode(phase),
         "station": f"chunks of {phase.chunk_rows} rows, 2 zones",
@@ -141,6 +165,10 @@ def _memory(plan: Plan) -> list[str]:
     lines = [
         f"{name:<{width}}  {size:>18,} bytes  {human_bytes(size):>10}" for name, size in entries
     ]
+    if plan.rank.local_size > 1:
+        lines.append(
+            "resident blocks are one copy for all ranks of a node, the rest is each rank's"
+        )
     return [
         *lines,
         "not planned: one decoded image per worker, as large as the data set's largest",

@@ -10,6 +10,7 @@ from dtsflow.errors import ClosedError
 from dtsflow.memory.align import aligned_bytes
 from dtsflow.phase_plan import PhasePlan
 from dtsflow.plan import Plan
+from dtsflow.ranks.group import Group
 from dtsflow.reader.row_table import RowTable
 from dtsflow.reader.store import Store
 from dtsflow.state import State
@@ -39,9 +40,9 @@ class Resources:
     finalizer can close this.
     """
 
-    def __init__(self, plan: Plan, folder: RunFolder | None, start: State) -> None:
+    def __init__(self, plan: Plan, folder: RunFolder | None, start: State, group: Group) -> None:
         station = plan.pipeline.station
-        self.folder = folder
+        self.folder, self.group = folder, group
         self._timeout_s, self._poison = station.timeout_s, station.poison
         self.workers = Workers(plan.workers)
         self.phases: dict[str, _PhaseResources] = {}
@@ -67,7 +68,8 @@ class Resources:
         for name in sorted(plan.phases, key=lambda name: name != start.phase):
             step = start.step if name == start.phase else 0
             mode, _ = plan.reading[name]
-            store = plan.phases[name].open_store(mode, start.epoch, step, windows)
+            own, at = plan.phases[name], (start.epoch, step)
+            store = own.open_store(mode, at, windows, self.group)
             try:
                 self.phases[name] = _PhaseResources(plan.phases[name], store, plan.workers)
             except BaseException:
@@ -156,6 +158,7 @@ class Resources:
         threads += [] if self._arena is None else self._arena.threads
         wait = threading.current_thread() not in {*threads, *self.workers.threads}
         self._close_parts(wait=wait)
+        self.group.close()
         if self.folder is not None:
             self.folder.close()
 

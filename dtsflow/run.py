@@ -1,11 +1,13 @@
 """The run: the only phase that holds files, memory and threads."""
 
+import json
 import logging
 import operator
 import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,12 +15,15 @@ from dtsflow.arena.arena import Delivery
 from dtsflow.arena.batch import Batch
 from dtsflow.consumer.consumer import Resumable, Start
 from dtsflow.course import Place, Stopping
-from dtsflow.errors import ClosedError, PlanError
+from dtsflow.errors import ClosedError, PlanError, RanksError
 from dtsflow.phase_plan import PhasePlan
 from dtsflow.plan import Plan
+from dtsflow.ranks.alone import Alone
+from dtsflow.ranks.failure import is_failure, reason_of
+from dtsflow.ranks.group import Group
 from dtsflow.resources import Resources
 from dtsflow.seed.address import PHASE
-from dtsflow.state import STATE, State
+from dtsflow.state import State
 from dtsflow.station.bad_samples import BadSample
 from dtsflow.station.engine import StageTimes
 from dtsflow.station.turns import Turns
@@ -26,10 +31,12 @@ from dtsflow.telemetry.bad_sample_log import BadRow, BadSampleLog
 from dtsflow.telemetry.counters import Counters
 from dtsflow.telemetry.folder import RunFolder
 from dtsflow.telemetry.memory import reset_peak, resident_bytes
+from dtsflow.telemetry.ranks_report import ranks_report
 from dtsflow.telemetry.report import report
 
 log = logging.getLogger(__name__)
 
+STOP_S = 6.0  # a launcher tells all ranks at about the same time
 SAVE_S = 30.0  # what a run that is killed loses at the most, if an epoch lasts longer
 
 
@@ -41,6 +48,7 @@ class Run:
 
     Attributes:
         plan: What is run.
+        group: All ranks that run it.
         folder: Where it keeps what is left of it, None if nowhere.
         start: Where it began, or goes on.
         origin: The folder that `start` was found in.
@@ -56,8 +64,10 @@ class Run:
         folder: RunFolder | None,
         start: State | None = None,
         origin: Path | None = None,
+        group: Group | None = None,
     ) -> None:
         self.plan = plan
+        self.group = group or Alone(plan.rank)
         self.folder = folder
         self.start = start or plan.beginning
         self.origin = origin
@@ -65,10 +75,12 @@ class Run:
         self.results: dict[str, Any] = {}
         reset_peak()
         self.counters = Counters(opened=time.perf_counter(), rss_before=resident_bytes())
-        self._resources: Resources | None = Resources(plan, folder, self.start)
+        self._resources: Resources | None = Resources(plan, folder, self.start, self.group)
         path = None if folder is None else folder.path
         self._bad_samples = {
-            name: BadSampleLog(of.phase.decode.on_error, of.phase.decode.max_errors, path)
+            name: BadSampleLog(
+                of.phase.decode.on_error, of.phase.decode.max_errors, path, plan.rank.index
+            )
             for name, of in plan.phases.items()
         }
         self._times = StageTimes()
@@ -76,7 +88,11 @@ class Run:
         self.stopping = Stopping()
         self._place = Place(self.start.phase, self.start.epoch, self.start.step)
         self._saved = time.monotonic()
-        self._failed = False
+        self._failed = self._leaves = False
+        self._joint_end: State | None = None
+        self._joint_report: dict[str, Any] | None = None
+        if self._is_follower:
+            self.save()  # without one a rank that got nowhere would not count
         self._closer = weakref.finalize(self, self._resources.close)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -167,6 +183,8 @@ class Run:
         one: what became of it is not known. It has an answer at any time, also before
         the first batch and after `close`.
         """
+        if self._joint_end is not None:
+            return self._joint_end
         place = self._place
         phase, epoch, step = place.phase, place.epoch, place.handed_out
         if step >= self.plan.phases[phase].order.steps:
@@ -189,14 +207,20 @@ class Run:
 
     def _write_state(self, folder: RunFolder, *, durable: bool = False) -> None:
         state = self.state()
-        if state == self.plan.beginning:  # a run that is started anew begins there, too
+        # A run that is started anew begins at the beginning, too.
+        if state == self.plan.beginning and not self._is_follower:
             return
         place = Start(state.phase, state.epoch, state.step)
         if self.companion is not None:
             self.companion.save(place)
-        folder.write(STATE, state.to_json(), durable=durable)
+        folder.write(folder.state.name, state.to_json(), durable=durable)
         if self.companion is not None:
             self.companion.saved(place)
+
+    @property
+    def _is_follower(self) -> bool:
+        """Whether rank 0 is another process, which keeps the run's folder."""
+        return not self.group.is_alone and self.group.rank.index > 0
 
     def stop(self) -> None:
         """End the loop after the batch in hand; any thread may ask, no signal handler.
@@ -210,23 +234,56 @@ class Run:
         """End all threads; a run with a folder writes its report, or where it goes on.
 
         It goes on if it failed or was stopped; with a report it counts as finished.
-        The memory is free once nothing refers to a batch any more.
+        The memory is free once nothing refers to a batch any more. All ranks close
+        together: who is done waits for the others, which may need blocks that it reads.
+
+        Raises:
+            RanksError: This rank was stopped or has failed and others were not, so that
+                all of them end.
         """
-        resources, self._resources = self._resources, None
+        resources = self._resources
         try:
-            if resources is not None and self.folder is not None:
-                self._save_rest(self.folder)  # first, for threads may take a second to end
+            if resources is not None:
+                self._end_together()
+                self._resources = None
+                if self.folder is not None:
+                    self._save_rest(self.folder)  # first, for threads may take a second to end
         finally:
+            self._resources = None
             self._closer()
         if resources is not None:
             self._times, self._retries = resources.times, resources.retries
-            if self.folder is not None and not self._failed:
+            if self.folder is not None and not self._failed and not self._is_follower:
                 self._write_report(self.folder)
+
+    def _end_together(self) -> None:
+        """Tell the other ranks how far this one has come, and hear it of them."""
+        group, stopped = self.group, self.stopping.ended
+        if group.is_alone or self._leaves:
+            return
+        if self._failed:
+            group.abort("A batch could not be delivered, so the run ends.")
+        own = {"stopped": stopped, "state": self.state().to_json(), "report": self.report()}
+        try:
+            texts = group.gather_texts(json.dumps(own), timeout_s=STOP_S if stopped else inf)
+        except RanksError:
+            group.abort(f"It was told to stop, and other ranks were not within {STOP_S:g} s.")
+        told = [json.loads(text) for text in texts]
+        ends = [State.from_json(one["state"]) for one in told]
+        if any(one["stopped"] for one in told):
+            self.stopping.ended = True
+            # Where the one is that has come least far, so that no row is left out.
+            self._joint_end = min(ends, key=self.plan.turn)
+        if group.rank.index == 0:
+            level = not self.stopping.ended or all(end == ends[0] for end in ends)
+            self._joint_report = ranks_report([one["report"] for one in told], level=level)
 
     def _save_rest(self, folder: RunFolder) -> None:
         if self._failed:
             if self.companion is None:  # else it may be in the middle of a batch
                 self.save()  # what it failed with matters more than that this fails, too
+        elif self._is_follower:
+            folder.state.unlink(missing_ok=True)  # rank 0 has the one of all
         elif self.stopping.ended:
             self._write_state(folder, durable=True)
 
@@ -237,7 +294,12 @@ class Run:
             folder.write_part(self.report())
 
     def report(self) -> dict[str, Any]:
-        """What report.json holds; `results` are the consumer's part of it."""
+        """What report.json holds; `results` are the consumer's part of it.
+
+        Of several ranks that is a report of this one, until rank 0 closes.
+        """
+        if self._joint_report is not None:
+            return self._joint_report
         command = "" if self.folder is None else self.folder.command
         times, retries = self._times, self._retries
         if self._resources is not None:
@@ -264,6 +326,11 @@ class Run:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
             self.fail()
+            if is_failure(error, self.group):
+                if self.companion is None:
+                    self.save()
+                self.group.abort(reason_of(error))
+            self._leaves = True  # as sys.exit(0) asks for; the others may go on
         self.close()
 
 

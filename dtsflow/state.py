@@ -98,6 +98,16 @@ class State:
             raise _refusal(where, f"step {self.step} of an epoch with {steps}")
 
 
+def rank_state(rank: int | str) -> str:
+    """Name of the file in which a rank other than 0 keeps its state."""
+    return f"state.rank{rank}.json"
+
+
+def states_beside(path: Path) -> list[Path]:
+    """The file `path` of rank 0, and those that other ranks have beside it."""
+    return [path, *sorted(path.parent.glob(rank_state("*")))] if path.name == STATE else [path]
+
+
 def state_at(place: str) -> Path:
     """The file that `resume: PATH` means: itself, or the state in a run folder.
 

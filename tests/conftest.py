@@ -4,8 +4,10 @@ import hashlib
 import lzma
 import os
 import shutil
+import subprocess
+import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import hypothesis
@@ -111,3 +113,76 @@ def _write_indexed(
 def write_indexed() -> WriteIndexed:
     """Write a volume with an extension index and a manifest, as the packer does."""
     return _write_indexed
+
+
+LAUNCH_S = 40.0  # how long started processes may take
+MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
+SHARED_MEMORY = Path("/dev/shm")
+
+
+def _environ(more: Mapping[str, str]) -> dict[str, str]:
+    """That of this process, without what a launcher may have left in it."""
+    kept = {name: value for name, value in os.environ.items() if "SIZE" not in name}
+    return {**kept, **more}
+
+
+def _torchrun(
+    size: int, words: Sequence[str], folder: Path, each: Sequence[Mapping[str, str]] = ()
+) -> tuple[list[int], str]:
+    said = folder / "said"
+    where = {"WORLD_SIZE": str(size), "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    with said.open("wb") as file:
+        started = [
+            subprocess.Popen(
+                [sys.executable, *words],
+                env=_environ({"RANK": str(rank), **where, **(each[rank] if each else {})}),
+                cwd=folder,
+                stdout=file,
+                stderr=file,
+            )
+            for rank in range(size)
+        ]
+        try:
+            statuses = [one.wait(LAUNCH_S) for one in started]
+        finally:
+            for one in started:
+                one.kill()
+                one.wait()
+    return statuses, said.read_text(encoding="utf-8")
+
+
+def _mpiexec(size: int, words: Sequence[str], folder: Path, **more: str) -> tuple[int, str]:
+    assert MPIEXEC is not None
+    before = set(SHARED_MEMORY.glob("*"))
+    done = subprocess.run(
+        [MPIEXEC, "-n", str(size), sys.executable, *words],
+        env=_environ(more),
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=LAUNCH_S,
+    )
+    assert set(SHARED_MEMORY.glob("*")) <= before
+    return done.returncode, done.stdout
+
+
+@pytest.fixture(scope="session")
+def torchrun() -> Callable[..., tuple[list[int], str]]:
+    """Start Python as so many ranks, as torchrun would, in a folder.
+
+    `each` are more variables of each rank. The statuses of all, and what they said.
+    """
+    return _torchrun
+
+
+@pytest.fixture(scope="session")
+def mpiexec() -> Callable[..., tuple[int, str]]:
+    """Start Python as so many ranks with mpiexec, in a folder, with more variables.
+
+    Its status, and what all said; nothing may be left in /dev/shm.
+    """
+    if MPIEXEC is None:
+        pytest.skip("there is no mpiexec (the extra 'mpi-wheel')")
+    return _mpiexec

@@ -10,6 +10,7 @@ from dtsflow.build import build
 from dtsflow.compose import compose, shipped_conf
 from dtsflow.phase import Phase
 from dtsflow.pipeline import Pipeline
+from dtsflow.ranks.rank import Rank
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
 from dtsflow.volume.format import Kind
 
@@ -19,8 +20,8 @@ VOCABULARY = {
 }  # fmt: skip
 ASSEMBLY = {
     "__init__", "__main__", "about", "api", "build", "cli", "compose", "course", "interop",
-    "phase", "phase_plan", "phases", "pipeline", "plan", "plan_text", "resources", "run",
-    "state", "telemetry", "testing",
+    "joining", "phase", "phase_plan", "phases", "pipeline", "plan", "plan_text", "resources",
+    "run", "state", "telemetry", "testing",
 }  # fmt: skip
 STAGES = ["volume", "reader", "decode", "po", "station", "arena", "consumer"]
 RIM = {
@@ -122,7 +123,7 @@ def data(tmp_path: Path) -> Path:
 def plans(*overrides: str) -> None:
     pipeline = build(compose(overrides).values)
     pipeline.prepare()
-    plan = pipeline.plan(pipeline.ranks.start())
+    plan = pipeline.plan(Rank(0, 1))
     assert all(phase.order.steps >= 1 for phase in plan.phases.values())
 
 

@@ -121,6 +121,10 @@ def test_a_class_of_another_stage_is_refused() -> None:
         "~reader.subset",
         "reader.order_from=x",  # what is null cannot be deleted
         "~reader.order_from",
+        "reader.mix=0",  # what is null cannot be deleted
+        "~reader.mix",
+        "reader.mix_samples=0",
+        "~reader.mix_samples",
     )
 
 

@@ -430,7 +430,7 @@ def test_memory_is_free_once_a_run_is_closed_and_no_batch_is_kept(digits: Path) 
     assert arena is not None
     assert isinstance(store, ResidentStore)
     read, zones = (
-        weakref.ref(store._shared.memory.base),
+        weakref.ref(store._shared.table.memory.base),
         weakref.ref(arena.zones["train"][0].slots.base),
     )
     del resources, store, arena

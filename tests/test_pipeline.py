@@ -71,6 +71,7 @@ def test_workers_are_the_cpus_of_the_node_divided_by_its_ranks(
     ranks = [Rank(0, 16, local_size=n) for n in (1, 2, 4, 8)]
     plans = [pipeline_of(digits).plan(rank).workers for rank in ranks]
     assert plans == [7, 3, 1, 1]
+    assert pipeline_of(digits).plan(Rank(0, 16, local_size=4, cpu_share=3)).workers == 3
     assert pipeline_of(digits, "workers=5").plan(ranks[3]).workers == 5
 
 

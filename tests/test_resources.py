@@ -9,6 +9,7 @@ from dtsflow.build import build
 from dtsflow.compose import compose
 from dtsflow.errors import ClosedError
 from dtsflow.plan import Plan
+from dtsflow.ranks.alone import Alone
 from dtsflow.ranks.rank import Rank
 from dtsflow.resources import Resources
 from dtsflow.state import State
@@ -27,7 +28,7 @@ def plan(tmp_path: Path) -> Plan:
 
 @pytest.fixture
 def resources(plan: Plan) -> Iterator[Resources]:
-    made = Resources(plan, None, State("train", 0, 0, {}))
+    made = Resources(plan, None, State("train", 0, 0, {}), Alone())
     yield made
     made.close()
 
@@ -81,7 +82,7 @@ def test_a_released_zone_is_poisoned_and_filled_again(plan: Plan, resources: Res
 
 
 def test_after_close_there_is_no_thread_and_no_new_pass(plan: Plan) -> None:
-    resources = Resources(plan, None, State("train", 0, 0, {}))
+    resources = Resources(plan, None, State("train", 0, 0, {}), Alone())
     assert "dtsflow-worker-1" in threads()
     turns = turns_of(plan)
     resources.begin("train", 0, turns)

@@ -1,6 +1,7 @@
 import os
 import pickle
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,41 @@ def test_a_plan_over_its_limit_starts_no_thread(volume: Path) -> None:
     with pytest.raises(MemoryPlanError, match="resident blocks"):
         plan.open()
     assert threading.active_count() == before
+
+
+def test_the_ranks_of_a_node_share_its_memory_and_one_copy_of_the_blocks(volume: Path) -> None:
+    node = Rank(0, 2, local_size=2)
+    plan = plan_of(volume, "reader=resident", rank=node)
+    blocks = 2 * BLOCK_BYTES + 6 * 20
+    others = sum(plan.memory_entries.values()) - blocks
+    needed = blocks + 2 * others
+    words = [f"memory.limit={limit}" for limit in (needed, needed - 1)]
+    enough, short = (plan_of(volume, "reader=resident", word, rank=node) for word in words)
+    enough.check_memory()
+    with pytest.raises(MemoryPlanError, match=f"needs {needed:,} bytes"):
+        short.check_memory()
+    assert plan.room == plan.pipeline.memory.allowed_bytes() - 2 * others
+
+
+def test_windows_are_each_ranks_own(volume: Path) -> None:
+    plan = plan_of(volume, "reader=streaming", "lanes=4", rank=Rank(1, 4, local_size=4))
+    windows = plan.memory_entries["streaming windows"]
+    limited = plan_of(volume, "reader=streaming", "lanes=4", "memory.limit=1", rank=plan.rank)
+    with pytest.raises(MemoryPlanError, match=f"streaming windows {4 * windows:,}"):
+        limited.check_memory()
+
+
+def test_what_all_ranks_agreed_on_is_how_a_plan_reads(volume: Path) -> None:
+    plan = replace(plan_of(volume), agreed={"train": ("streaming", "so they said")})
+    assert plan.reading["train"] == ("streaming", "so they said")
+    assert "streaming windows" in plan.memory_entries
+
+
+def test_facts_for_other_ranks_are_short_and_differ_with_the_run(volume: Path) -> None:
+    facts = plan_of(volume).facts()
+    assert facts == plan_of(volume, "workers=3", rank=Rank(1, 2)).facts() | {"plan": facts["plan"]}
+    assert all(len(text) <= 60 for text in facts.values())
+    other = plan_of(volume, "seed=7", "max_steps=2").facts()
+    differing = {name for name in facts if facts[name] != other[name]}
+    assert differing == {"seed", "max_steps", "plan"}
+    assert (other["seed"], other["max_steps"]) == ("7", "2")

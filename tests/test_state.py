@@ -407,4 +407,4 @@ def test_a_state_that_is_not_there_is_refused_before_a_folder_is_made(
 ) -> None:
     with pytest.raises(ConfigError, match="resume: there is no file"):
         open_run(volume, resume=resume, name="mine")
-    assert not Path("runs").exists()
+    assert not Path("runs", "mine").exists()

@@ -10,7 +10,7 @@ from importlib import import_module
 from dtsflow.about import __version__
 from dtsflow.cli.commands import COMMANDS
 from dtsflow.cli.status import FAILED, INTERRUPTED, WRONG_USE
-from dtsflow.errors import ConfigError, DtsflowError, PlanError
+from dtsflow.errors import CommonError, ConfigError, DtsflowError, PlanError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,8 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(words)
     except DtsflowError as error:
-        print(f"dtsflow: {error}", file=sys.stderr)
-        return WRONG_USE if isinstance(error, ConfigError | PlanError) else FAILED
+        if not isinstance(error, CommonError) or error.is_told_here:
+            print(f"dtsflow: {error}", file=sys.stderr)
+        cause = error.__cause__ if isinstance(error, CommonError) else error
+        return WRONG_USE if isinstance(cause, ConfigError | PlanError) else FAILED
     except BrokenPipeError:
         # The reader of our output has gone, as `| head` does; exit would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

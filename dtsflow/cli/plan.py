@@ -3,6 +3,7 @@
 from dtsflow.build import build
 from dtsflow.cli.overrides import configure
 from dtsflow.plan_text import plan_text
+from dtsflow.ranks.rank import Rank
 
 
 def main(words: list[str]) -> int:
@@ -10,7 +11,7 @@ def main(words: list[str]) -> int:
     configured = configure("plan", "Print the plan of a run and stop.", words)
     pipeline = build(configured.composed.values)
     pipeline.prepare()
-    plan = pipeline.plan(pipeline.ranks.start())
+    plan = pipeline.plan(Rank(index=0, size=1))
     print(plan_text(plan), end="")
-    pipeline.memory.check(plan.memory_entries)
+    plan.check_memory()
     return 0

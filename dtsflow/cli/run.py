@@ -21,18 +21,19 @@ def main(words: list[str]) -> int:
     configured = configure("run", "Stream batches as configured.", words)
     command = shlex.join(["dtsflow", *words])
     with start(configured.composed.values, command=command) as run:
-        if run.start != run.plan.beginning:
+        is_first = run.plan.rank.index == 0
+        if is_first and run.start != run.plan.beginning:
             print(f"going on at {_place(run)}")
         with Signals(run.stopping) as signals:
             stream(run)
-            if run.stopping.ended:
-                run.close()  # a second signal must not come before the state is written
-        print(summary(run.report(), run))
-        if not run.stopping.ended:
-            return 0
-    assert signals.came is not None
-    told = f"stopped by {signals.came.name} at {_place(run)}; go on with resume=auto"
-    print(f"dtsflow: {told}", file=sys.stderr)
+            run.close()  # a second signal must not come before the state is written
+        if is_first:
+            print(summary(run.report(), run))
+    if not run.stopping.ended or signals.came is None:  # None: only other ranks were told
+        return 0
+    if is_first:
+        told = f"stopped by {signals.came.name} at {_place(run)}; go on with resume=auto"
+        print(f"dtsflow: {told}", file=sys.stderr)
     return SIGNALLED + signals.came
 
 
@@ -42,6 +43,11 @@ def stream(run: Run) -> None:
     run.companion = sink if isinstance(sink, Resumable) else None
     for batches in run.passes():
         title = _title(run, batches)
+        if run.plan.rank.index:  # one rank's progress is enough to see
+            for batch in batches:
+                sink.take(batch)
+            sink.finish(batches.phase, batches.epoch)
+            continue
         with Progress(title, len(batches)) as progress:
             for done, batch in enumerate(batches, 1):
                 sink.take(batch)
@@ -81,4 +87,5 @@ def _setting(run: Run) -> Setting:
         epochs=run.plan.pipeline.epochs,
         seed=run.plan.pipeline.seed,
         start=start,
+        rank=run.plan.rank,
     )

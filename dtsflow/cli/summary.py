@@ -22,6 +22,7 @@ def summary(report: dict[str, Any], run: Run) -> str:
         *_phases(report),
         *_bad(report["bad_samples"], run),
         ("speed", f"{report['images_per_s']:,.0f} images/s with {report['workers']} workers"),
+        *_ranks(report),
         ("first batch", f"{report['first_batch_s']:.2f} s after opening the plan"),
         ("workers", shares),
         ("consumer", f"waited {stages['wait']:.2f} s for batches"),
@@ -31,7 +32,8 @@ def summary(report: dict[str, Any], run: Run) -> str:
         ),
     ]
     if report["digest"]:
-        lines += [(f"digest {key}", report["digest"][key]) for key in ("samples", "sequence")]
+        digests = {key: report["digest"][key] for key in ("samples", "sequence")}
+        lines += [(f"digest {key}", digest) for key, digest in digests.items() if digest]
     if "sheet" in report:
         lines.append(("sheet", str(_short(Path(report["sheet"])))))
     if run.folder is not None:
@@ -53,6 +55,16 @@ def _resumed(report: dict[str, Any], run: Run) -> list[tuple[str, str]]:
     if (start := report["resumed_from"]) is None:
         return []
     return [("went on", f"at {place(run.plan, **start)}")]
+
+
+def _ranks(report: dict[str, Any]) -> list[tuple[str, str]]:
+    if "ranks" not in report:
+        return []
+    spread, waited = report["spread"]["images_per_s"], report["spread"]["wait_s"]
+    speeds = "/".join(f"{spread[key]:,.0f}" for key in ("min", "median", "max"))
+    waits = "/".join(f"{waited[key]:.2f}" for key in ("min", "median", "max"))
+    told = f"{len(report['ranks'])}: {speeds} images/s, waited {waits} s (min/median/max)"
+    return [("ranks", told)]
 
 
 def _phases(report: dict[str, Any]) -> list[tuple[str, str]]:

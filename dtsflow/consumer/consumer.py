@@ -1,12 +1,13 @@
 """What a consumer must offer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from dtsflow.arena.batch import Batch
 from dtsflow.po.normalize import Normalize
+from dtsflow.ranks.rank import Rank
 from dtsflow.spec import ImageSpec
 
 _PIXELS = ImageSpec(None, None, 3)
@@ -58,6 +59,7 @@ class Setting:
         epochs: Passes through all of them.
         seed: The run's seed.
         start: Where it goes on; None: it begins.
+        rank: Which rank consumes; all have the same folder.
     """
 
     folder: Path | None
@@ -65,6 +67,7 @@ class Setting:
     epochs: int = 1
     seed: int = 0
     start: Start | None = None
+    rank: Rank = field(default_factory=lambda: Rank(index=0, size=1))
 
 
 class Sink(Protocol):

@@ -3,6 +3,7 @@
 import hashlib
 import struct
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,11 @@ class Digesting:
                 "epochs": epochs,
             }
         }
+
+
+def add_sequences(parts: Iterable[str]) -> str:
+    """The `sequence` of several ranks, phases or parts of a run together."""
+    return _hexadecimal(sum(int(part, 16) for part in parts))
 
 
 def _samples(pairs: list[np.ndarray[Any, Any]]) -> str:

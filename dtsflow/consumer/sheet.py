@@ -28,7 +28,8 @@ class Sheet:
     Attributes:
         images: Pictures on the sheet at the most.
         columns: Pictures side by side.
-        file: Name of the PNG, within the run folder unless absolute.
+        file: Name of the PNG, within the run folder unless absolute; that of a rank
+            other than 0 has `.rank1` or so before its ending.
     """
 
     images: Annotated[int, Field(ge=1)] = 32
@@ -48,7 +49,10 @@ class Sheet:
             )
         if Path(self.file).suffix.lower() != ".png":
             raise ConfigError(f"consumer.file: {self.file!r} must end in .png.")
-        return Drawing(self, (setting.folder or Path()) / self.file, setting)
+        path = (setting.folder or Path()) / self.file
+        if setting.rank.index:
+            path = path.with_stem(f"{path.stem}.rank{setting.rank.index}")
+        return Drawing(self, path, setting)
 
 
 class Drawing:

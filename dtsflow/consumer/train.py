@@ -62,8 +62,14 @@ class Train:
         """Make the learner, or take it up where the run goes on.
 
         Raises:
-            ConfigError: The run goes on somewhere and has no learner of that place.
+            ConfigError: The run goes on somewhere and has no learner of that place, or
+                has several ranks, of which each would train a learner of its own.
         """
+        if setting.rank.size > 1:
+            raise ConfigError(
+                f"consumer=train trains in one process, and this run has {setting.rank.size}. Use "
+                "one, or dtsflow.open in a program that brings the gradients together."
+            )
         return Training(self.step.init(setting), setting)
 
 

@@ -15,6 +15,7 @@ class Program:
         scale: npt.NDArray[np.float32],
         offset: npt.NDArray[np.float32],
         table: npt.NDArray[np.uint8],
+        normals: npt.NDArray[np.int16] | None = None,
     ) -> None: ...
 
 def probe(

@@ -9,18 +9,39 @@ import numpy.typing as npt
 
 from dtsflow.tensor.dtype import DType
 
-STEP_NUMBERS = 7
-"""int32 numbers of one step of a sample: window y, x, h, w; height and width out; and
-in the first step the one part in 1, 2, 4 or 8 that a JPEG is decoded at."""
+OWN_FIRST = 7
+"""Of the numbers of a step, the first that the operation itself packs."""
+
+OWN_NUMBERS = 16
+
+STEP_NUMBERS = OWN_FIRST + OWN_NUMBERS
+"""int32 numbers of one step of a sample: window y, x, h, w; height and width out; in
+the first step the one part in 1, 2, 4 or 8 that a JPEG is decoded at; and the bytes of
+the operation's own parameters."""
 
 
 class StepKind(IntEnum):
-    """One step on an image; program.hpp has the same."""
+    """One step on an image; step.hpp has the same."""
 
     SCALE = 0
     SCALE_PLAIN = 1
     CROP = 2
     MIRROR = 3
+    ERASE = 4
+    FLIP_ROWS = 16
+    PLACE = 17
+    WARP = 18
+    RESCALE = 19
+    JITTER = 32
+    GRAYSCALE = 33
+    AUTOCONTRAST = 34
+    BLUR = 35
+    NOISE = 36
+    POSTERIZE = 37
+    SOLARIZE = 38
+    EQUALIZE = 39
+    SHARPEN = 40
+    AUGMENT = 48
 
 
 class Status(IntEnum):

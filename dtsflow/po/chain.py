@@ -4,6 +4,7 @@ from enum import Enum
 
 from dtsflow.configurable import configurable
 from dtsflow.errors import PlanError
+from dtsflow.po.erasing import MAY_FOLLOW, RandomErasing
 from dtsflow.po.normalize import Normalize
 from dtsflow.po.operation import Operation
 from dtsflow.po.program import Program
@@ -21,9 +22,9 @@ class Chain:
 
     @property
     def normalize(self) -> Normalize | None:
-        """The last operation, if it normalises."""
-        last = self.operations[-1] if self.operations else None
-        return last if isinstance(last, Normalize) else None
+        """The operation that normalises, if there is one."""
+        found = [one for one in self.operations if isinstance(one, Normalize)]
+        return found[-1] if found else None
 
     def specs(self, first: ImageSpec, *, where: str = "po.operations") -> list[ImageSpec]:
         """Thread `first` through: what enters each operation, and what leaves the last.
@@ -32,19 +33,13 @@ class Chain:
         path in the configuration, for messages.
 
         Raises:
-            PlanError: An operation refuses its input, comes after Normalize, or the
-                images that leave the chain differ in size.
+            PlanError: An operation refuses its input, comes after Normalize or
+                RandomErasing, or the images that leave the chain differ in size.
         """
         specs = [first]
         for position, operation in enumerate(self.operations):
             at = f"{where}[{position}] ({type(operation).__name__})"
-            before = self.operations[position - 1] if position else None
-            if isinstance(before, Normalize) or specs[-1].dtype is not DType.UINT8:
-                raise PlanError(
-                    f"{at}: it comes after {type(before).__name__}, which leaves {specs[-1]}. "
-                    "Normalize must be the last operation, and there can be one: move it "
-                    "to the end."
-                )
+            self._check_place(position, specs[-1], at)
             try:
                 specs.append(operation.out_spec(specs[-1]))
             except PlanError as error:
@@ -57,6 +52,28 @@ class Chain:
                 "with fit: exact or fit: square."
             )
         return specs
+
+    def _check_place(self, position: int, spec: ImageSpec, at: str) -> None:
+        """Refuse what cannot come after the operations before it."""
+        operation = self.operations[position]
+        if isinstance(operation, RandomErasing):
+            return
+        before = self.operations[:position]
+        if any(isinstance(one, Normalize) for one in before) or spec.dtype is not DType.UINT8:
+            raise PlanError(
+                f"{at}: it comes after Normalize, which leaves {spec}. Normalize must be the "
+                "last operation but for RandomErasing, and there can be one: move it to the "
+                "end."
+            )
+        erases = any(isinstance(one, RandomErasing) for one in before)
+        may_follow = isinstance(operation, Normalize) or (
+            getattr(operation, "step", None) in MAY_FOLLOW
+        )
+        if erases and not may_follow:
+            raise PlanError(
+                f"{at}: it comes after RandomErasing, and may move or scale what that erases, "
+                "a box of the finished row. Move RandomErasing behind it."
+            )
 
     def program(self, first: ImageSpec, *, where: str = "po.operations") -> Program:
         """Make what one worker runs; it is not to be shared.

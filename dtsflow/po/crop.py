@@ -1,6 +1,6 @@
 """Cutting a window out: at random and scaled, or from the centre."""
 
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +8,8 @@ from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
 from dtsflow.native.steps import StepKind
+from dtsflow.po.border import Border, Padding, cut, frame_step, frames, margins
+from dtsflow.po.fill import Fill, check_fill
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.po.resample import resample
 from dtsflow.po.window import Numbers, Size, same_size, sides, windows
@@ -16,6 +18,7 @@ from dtsflow.spec import ImageSpec
 
 ATTEMPTS: Final = 10
 _WORDS: Final = 4  # an attempt's own: area, aspect ratio, x, y
+Floats = npt.NDArray[np.float64]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Ratio = Annotated[float, Field(ge=1e-3, le=1e3)]
 
@@ -84,12 +87,16 @@ class RandomResizedCrop:
     def _shapes(self, draws: Draws, area: Numbers) -> tuple[Numbers, Numbers]:
         """Height and width of every attempt's window: (n, attempts)."""
         # In steps that each round correctly, so that no machine rounds one differently.
-        low, high = self.scale
         first_words = np.arange(ATTEMPTS) * _WORDS
-        target = area[:, None] * (low + draws.uniform(first_words) * (high - low))
+        target = area[:, None] * self._shares(draws.uniform(first_words))
         log_low, log_high = log(self.ratio[0]), log(self.ratio[1])
         ratio = exp(log_low + draws.uniform(first_words + 1) * (log_high - log_low))
         return _rounded(np.sqrt(target / ratio)), _rounded(np.sqrt(target * ratio))
+
+    def _shares(self, uniform: Floats) -> Floats:
+        """The window's area as a part of the image's."""
+        low, high = self.scale
+        return low + uniform * (high - low)
 
     def _fallback(self, height: Numbers, width: Numbers) -> Params:
         narrowest, widest = self.ratio
@@ -106,10 +113,12 @@ class CenterCrop:
     """Cut `size` from the centre, padding with zeros where the image is smaller.
 
     As torchvision's: an odd margin puts the window at the even one of its two places,
-    an odd padding goes to the right and the bottom.
+    an odd padding goes to the right and the bottom. `compat: upstream` puts the window
+    at the first of the two places.
     """
 
     size: Size
+    compat: Literal["torchvision", "upstream"] = "torchvision"
 
     @property
     def step(self) -> StepKind:
@@ -128,7 +137,8 @@ class CenterCrop:
     def draw(self, draws: Draws, sizes: Sizes) -> Params:  # noqa: ARG002  # nothing is random
         """Place the windows; y and x are negative where there is padding."""
         height, width = sides(self.size)
-        return windows(_centre(sizes[:, 0], height), _centre(sizes[:, 1], width), height, width)
+        centre = _centre if self.compat == "torchvision" else _first_centre
+        return windows(centre(sizes[:, 0], height), centre(sizes[:, 1], width), height, width)
 
     def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # all alike
         """Give `size` for every sample."""
@@ -141,19 +151,24 @@ class CenterCrop:
 
 @configurable
 class RandomCrop:
-    """Cut a window of `size` at a random place of the image, padded with zeros.
+    """Cut a window of `size` at a random place of the image, padded where need be.
 
-    `padding` is added on each side first. A side still shorter than the window gets as
-    much more on both ends as it is short, as torchvision's `pad_if_needed` has it.
+    `padding` is added first; it and what it shows are as in `Pad`. A side still shorter
+    than the window gets as much more on both ends as it is short, as torchvision's
+    `pad_if_needed` has it; mirroring goes on there, where torchvision's starts anew.
+    `compat: upstream` gives both sides what the one that lacks more gets.
     """
 
     size: Size
-    padding: Annotated[int, Field(ge=0, le=1 << 15)] = 0
+    padding: Padding = 0
+    fill: Fill = 0
+    padding_mode: Border = "constant"
+    compat: Literal["torchvision", "upstream"] = "torchvision"
 
     @property
     def step(self) -> StepKind:
-        """In the core: cut, with zeros around."""
-        return StepKind.CROP
+        """In the core: cut, with the border around."""
+        return frame_step(self.padding_mode, self.fill)
 
     @property
     def words(self) -> int:
@@ -161,38 +176,34 @@ class RandomCrop:
         return 2
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
-        """Fix the size."""
+        """Fix the size.
+
+        Raises:
+            PlanError: `fill` is for another number of channels.
+        """
+        check_fill(self.fill, spec.channels)
         return ImageSpec(*sides(self.size), spec.channels, spec.dtype)
 
     def draw(self, draws: Draws, sizes: Sizes) -> Params:
         """Place the windows; y and x are negative where there is padding."""
-        height, width = sides(self.size)
-        y = self._place(draws, 0, sizes[:, 0], height)
-        x = self._place(draws, 1, sizes[:, 1], width)
-        return windows(y, x, height, width)
+        left, top, right, bottom = margins(self.padding)
+        window = sides(self.size)
+        padded = sizes + np.array([top + bottom, left + right])
+        lacks = np.maximum(window - padded, 0)
+        if self.compat == "upstream":
+            lacks[...] = lacks.max(axis=1, keepdims=True)
+        free = padded + 2 * lacks - window + 1
+        y = draws.integers(0, free[:, 0]) - top - lacks[:, 0]
+        x = draws.integers(1, free[:, 1]) - left - lacks[:, 1]
+        return frames(windows(y, x, *window), self.padding_mode, self.fill)
 
     def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # all alike
         """Give `size` for every sample."""
         return same_size(len(sizes), *sides(self.size))
 
     def apply(self, image: Image, out: Pixels, params: Row) -> None:
-        """Copy what the window holds of the image, and zeros around it."""
+        """Copy what the window holds of the image, and its surroundings."""
         cut(image, out, params)
-
-    def _place(self, draws: Draws, word: int, side: Numbers, window: int) -> Numbers:
-        padding = self.padding + np.maximum(window - side - 2 * self.padding, 0)
-        place: Numbers = draws.integers(word, side + 2 * padding - window + 1) - padding
-        return place
-
-
-def cut(image: Image, out: Pixels, params: Row) -> None:
-    """Fill `out` with a window of `image`, and with zeros where it leaves the image."""
-    y, x, height, width = params.item()
-    inside = image[max(y, 0) : max(y + height, 0), max(x, 0) : max(x + width, 0)]
-    if inside.shape != out.shape:
-        out[...] = 0
-    top, left = max(-y, 0), max(-x, 0)
-    out[top : top + inside.shape[0], left : left + inside.shape[1]] = inside
 
 
 def _rounded(values: npt.NDArray[np.floating]) -> Numbers:
@@ -204,4 +215,10 @@ def _centre(side: Numbers, window: int) -> Numbers:
     # Half of an odd margin rounds to even, as Python's round does.
     inside = margin // 2 + (margin & (margin // 2) & 1)
     place: Numbers = np.where(margin < 0, -((-margin) // 2), inside)
+    return place
+
+
+def _first_centre(side: Numbers, window: int) -> Numbers:
+    margin = side - window
+    place: Numbers = np.where(margin < 0, -((-margin) // 2), margin // 2)
     return place

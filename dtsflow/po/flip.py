@@ -1,4 +1,4 @@
-"""Mirroring an image."""
+"""Mirroring an image, left to right or top to bottom."""
 
 from typing import Annotated, Final
 
@@ -35,9 +35,7 @@ class RandomHorizontalFlip:
 
     def draw(self, draws: Draws, sizes: Sizes) -> Params:
         """Choose the samples to flip."""
-        chosen = np.empty(len(sizes), FLIP)
-        chosen["flip"] = draws.uniform(0) < self.p
-        return chosen
+        return _flips(draws, len(sizes), self.p)
 
     def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # unchanged
         """Change nothing."""
@@ -46,3 +44,42 @@ class RandomHorizontalFlip:
     def apply(self, image: Image, out: Pixels, params: Row) -> None:
         """Copy the image, mirrored or not."""
         out[...] = image[:, ::-1] if params["flip"] else image
+
+
+@configurable
+class RandomVerticalFlip:
+    """Mirror top to bottom with probability `p`; size and channels unchanged."""
+
+    p: Annotated[float, Field(ge=0, le=1)] = 0.5
+
+    @property
+    def step(self) -> StepKind:
+        """In the core: read the rows from the last one up."""
+        return StepKind.FLIP_ROWS
+
+    @property
+    def words(self) -> int:
+        """One: it flips where the draw is below `p`."""
+        return 1
+
+    def out_spec(self, spec: ImageSpec) -> ImageSpec:
+        """Change nothing."""
+        return spec
+
+    def draw(self, draws: Draws, sizes: Sizes) -> Params:
+        """Choose the samples to flip."""
+        return _flips(draws, len(sizes), self.p)
+
+    def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # unchanged
+        """Change nothing."""
+        return sizes
+
+    def apply(self, image: Image, out: Pixels, params: Row) -> None:
+        """Copy the image, mirrored or not."""
+        out[...] = image[::-1] if params["flip"] else image
+
+
+def _flips(draws: Draws, count: int, p: float) -> Params:
+    chosen = np.empty(count, FLIP)
+    chosen["flip"] = draws.uniform(0) < p
+    return chosen

@@ -14,11 +14,20 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from dtsflow.native.steps import AS_STORED, CASTS, STEP_NUMBERS, Finish, Status, StepKind
+from dtsflow.native.steps import (
+    AS_STORED,
+    CASTS,
+    OWN_FIRST,
+    STEP_NUMBERS,
+    Finish,
+    Status,
+    StepKind,
+)
 from dtsflow.po.flip import FLIP
 from dtsflow.po.normalize import Normalize
 from dtsflow.po.operation import Image, Operation, Params, Sizes
 from dtsflow.po.window import WINDOW
+from dtsflow.seed.normal import quantiles
 from dtsflow.spec import ImageSpec
 
 Ints = npt.NDArray[np.int64]
@@ -31,7 +40,13 @@ class Lowered(Protocol):
 
     @property
     def step(self) -> StepKind:
-        """The step; the operation's parameters are WINDOW or FLIP rows."""
+        """The step; the operation's parameters are WINDOW rows, FLIP rows or its own.
+
+        Own rows have 4 to 64 bytes, a multiple of four, all of which the core reads as
+        they are: a structured dtype of 4-byte fields, mostly. An operation may take
+        several steps, one after another: it then says how many as `steps`, and its rows
+        are as many such parts.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,25 +250,34 @@ class FusedProgram:
     def _pack(self, chosen: Chosen, part: Part) -> Numbers:
         """The parameters of a native part as the core reads them."""
         positions = [
-            position
+            (position, number)
             for position in range(part.start, part.stop)
             if not isinstance(self._operations[position], Normalize)
+            for number in range(_steps(self._operations[position]))
         ]
         packed = np.zeros((len(positions), len(chosen.scales), STEP_NUMBERS), np.int32)
-        for step, position in enumerate(positions):
+        for step, (position, number) in enumerate(positions):
             params = chosen.params[position]
             if params.dtype == WINDOW:
                 packed[step, :, :4] = params.view(np.int32).reshape(-1, 4)
-            else:
-                assert params.dtype == FLIP
+            elif params.dtype == FLIP:
                 packed[step, :, 0] = params["flip"]
+            else:
+                steps = _steps(self._operations[position])
+                own = params.view(np.int32).reshape(len(params), steps, -1)[:, number]
+                packed[step, :, OWN_FIRST : OWN_FIRST + own.shape[1]] = own
             packed[step, :, 4:6] = chosen.sizes[position + 1]
         packed[:, :, 6] = chosen.scales
         return packed
 
     def _program(self, part: Part, *, encoded: bool) -> Any:
         own = self._operations[part.start : part.stop]
-        kinds = [int(operation.step) for operation in own if isinstance(operation, Lowered)]
+        kinds = [
+            int(operation.step)
+            for operation in own
+            if isinstance(operation, Lowered)
+            for _ in range(_steps(operation))
+        ]
         finish: Finish = AS_STORED
         for operation in own:
             if isinstance(operation, Normalize):
@@ -268,7 +292,14 @@ class FusedProgram:
             finish.scale,
             finish.offset,
             np.ascontiguousarray(finish.table).view(np.uint8).reshape(-1),
+            quantiles() if StepKind.NOISE in kinds else None,
         )
+
+
+def _steps(operation: Operation) -> int:
+    """How many steps of the core an operation takes."""
+    steps: int = getattr(operation, "steps", 1)
+    return steps
 
 
 def _shapes(sizes: Sizes) -> Numbers:

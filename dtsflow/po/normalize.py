@@ -12,6 +12,7 @@ from dtsflow.errors import PlanError
 from dtsflow.native.steps import AS_STORED, Finish
 from dtsflow.po.operation import NOTHING, Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.spec import ImageSpec
+from dtsflow.tensor.bfloat16 import from_bfloat16, to_bfloat16
 from dtsflow.tensor.dtype import DType
 
 Statistics = tuple[tuple[float, ...], tuple[float, ...]]
@@ -141,7 +142,7 @@ class Normalize:
 
     def _unpacked(self, stored: Pixels) -> npt.NDArray[np.float64]:
         if self.dtype is DType.BF16:
-            stored = (stored.astype(np.uint32) << 16).view(np.float32)
+            stored = from_bfloat16(stored)
         return np.asarray(stored, np.float64)
 
     def _check_values(self) -> None:
@@ -167,16 +168,9 @@ def _table(statistics: Statistics, dtype: DType, channels: int) -> npt.NDArray[A
         scaled = np.arange(_LEVELS, dtype=np.float32) * a
         results = scaled + b  # a step of its own: no fused multiply-add
         if dtype is DType.BF16:
-            packed: npt.NDArray[Any] = _bfloat16(results)
+            packed: npt.NDArray[Any] = to_bfloat16(results)
         else:
             packed = results.astype(dtype.numpy)
     table = np.broadcast_to(packed, (channels, _LEVELS)).copy()
     table.flags.writeable = False  # it is shared
     return table
-
-
-def _bfloat16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
-    """Round to nearest even, to the upper 16 bits of a float32."""
-    bits = values.view(np.uint32)
-    half = np.uint32(0x7FFF) + ((bits >> 16) & 1)
-    return ((bits + half) >> 16).astype(np.uint16)

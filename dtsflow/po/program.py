@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from dtsflow.po.erasing import RandomErasing
 from dtsflow.po.operation import Image, Operation, Params, Pixels, Sizes
 from dtsflow.seed.draws import operation_draws
 from dtsflow.spec import ImageSpec
@@ -20,6 +21,9 @@ class Program:
     def __init__(self, operations: Sequence[Operation], specs: Sequence[ImageSpec]) -> None:
         self._operations = tuple(operations)
         self._specs = tuple(specs)
+        numbered = list(enumerate(self._operations))
+        self._erasing = [(n, one) for n, one in numbered if isinstance(one, RandomErasing)]
+        self._drawing = [(n, one) for n, one in numbered if not isinstance(one, RandomErasing)]
         self._words = tuple(operation.words for operation in operations)
         self._scratch = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
 
@@ -96,18 +100,26 @@ class Program:
         Every element of `out` is written, and no view of it or of `image` is kept.
         `out` has the shape and dtype of `out_spec`; it may be strided.
         """
-        if not self._operations:
+        if not self._drawing:
             out[...] = image
-            return
-        last = len(self._operations) - 1
-        for position, (operation, rows) in enumerate(zip(self._operations, params, strict=True)):
-            one = slice(i, i + 1)
-            size = None if sizes is None else sizes[position + 1][one]
-            target = out if position == last else self._target(position, image, rows[one], size)
+        one = slice(i, i + 1)
+        last = len(self._drawing) - 1
+        for turn, (position, operation) in enumerate(self._drawing):
+            rows = params[position]
+            if turn == last:
+                target = out
+            else:
+                size = None if sizes is None else sizes[position + 1][one]
+                target = self._target(position, image, rows[one], size, turn % 2)
             operation.apply(image, target, rows[i])
             image = target
+        for position, erasing in self._erasing:
+            erasing.erase(out, params[position][i])
 
-    def _target(self, position: int, image: Image, row: Params, size: Sizes | None) -> Image:
+    def _target(
+        self, position: int, image: Image, row: Params, size: Sizes | None, turn: int
+    ) -> Image:
+        """Scratch of the turn's, for an operation never writes where it reads."""
         spec = self._specs[position + 1]
         height, width = spec.height, spec.width
         if height is None or width is None:
@@ -117,7 +129,6 @@ class Program:
             height, width = size[0].tolist()
         shape = (height, width, spec.channels)
         count = height * width * spec.channels
-        turn = position % 2  # an operation never writes where it reads
         if self._scratch[turn].size < count:
             self._scratch[turn] = np.empty(count, np.uint8)
         return self._scratch[turn][:count].reshape(shape)

@@ -2,19 +2,21 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from dtsflow.configurable import configurable
 from dtsflow.errors import RanksError
+from dtsflow.ranks.alone import Alone
+from dtsflow.ranks.group import Group
 from dtsflow.ranks.launcher import launched_size
-from dtsflow.ranks.rank import Rank
 
 
 @configurable
 class Single:
     """This process is the whole run."""
 
-    def start(self, environ: Mapping[str, str] | None = None) -> Rank:
-        """Return rank 0 of 1; `environ` stands in for the process's environment.
+    def join(self, folder: Path | None = None, environ: Mapping[str, str] | None = None) -> Group:  # noqa: ARG002  # others meet there
+        """The group of this process alone; `environ` stands in for the process's own.
 
         Raises:
             RanksError: A launcher started several processes; each would deliver every
@@ -25,7 +27,6 @@ class Single:
             variable, size = launched
             raise RanksError(
                 f"ranks=single runs 1 process, but {variable} says that {size} were "
-                "started. This version runs one process: start it without mpirun, srun "
-                "or torchrun."
+                "started. Use ranks=auto, or start it without mpirun, srun or torchrun."
             )
-        return Rank(index=0, size=1)
+        return Alone()

@@ -36,7 +36,7 @@ class BlockReader:
         self, volumes: VolumeSet, verify: Verify, retries: int, pause: Callable[[float], bool]
     ) -> None:
         self._volumes = volumes
-        self._checks = verify is not Verify.NONE
+        self._verify = verify
         self._file = PatientFile(retries, pause)
 
     @property
@@ -55,9 +55,7 @@ class BlockReader:
         """
         if not self._file.attempt(lambda: self._fill(block, memory, stop)):
             return None
-        if self._checks:
-            self._volumes.check_content(block, memory)
-        return self._volumes.index(block, memory)
+        return checked_index(self._volumes, block, memory, self._verify)
 
     def close(self) -> None:
         """Close the file that was read last."""
@@ -70,3 +68,16 @@ class BlockReader:
             with contextlib.suppress(OSError):  # only a hint: all pieces at once
                 os.posix_fadvise(descriptor, span.offset, span.nbytes, os.POSIX_FADV_WILLNEED)
         return read_into(descriptor, memory, span.offset, span.path, stop=stop)
+
+
+def checked_index(
+    volumes: VolumeSet, block: int, memory: npt.NDArray[np.uint8], verify: Verify
+) -> BlockIndex:
+    """The samples of block `block`, whose bytes are in `memory`.
+
+    Raises:
+        BlockError: It is damaged.
+    """
+    if verify is not Verify.NONE:
+        volumes.check_content(block, memory)
+    return volumes.index(block, memory)

@@ -4,10 +4,11 @@ Pure arithmetic over the number of samples in each block; no file, no rank, no t
 The definition, step by step, is in docs/design.md section 4:
 
 1. block order P: identity, or a keyed permutation of the blocks that hold samples;
-2. C = the samples of P[0], P[1], … concatenated;
+2. C = the samples of P[0], P[1], … concatenated; in a mix each source has P and C of
+   its own, and the epoch's C takes from them in turn (`merging.py`);
 3. lane l owns C[⌊lN/V⌋ : ⌊(l+1)N/V⌋];
-4. a lane's blocks are cut into windows of 1, 2, 4, … up to K blocks, and the lane's
-   samples of each window are permuted;
+4. a lane's blocks of a source are cut into windows of 1, 2, 4, … up to K blocks, and
+   the lane's samples of each window are permuted (`windows.py`);
 5. global batch g takes q = batch_size / V consecutive samples from each lane;
 6. rank r of W owns the rows of V/W lanes.
 """
@@ -16,12 +17,17 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from dtsflow.errors import PlanError
-from dtsflow.seed.address import Purpose, window_sub
+from dtsflow.reader.lane import LaneOrder, Leg
+from dtsflow.reader.merging import InProportion, Merging, Mixing
+from dtsflow.reader.source_order import Located, SourceOrder
+from dtsflow.reader.windows import Permute, Windows
+from dtsflow.seed.address import Purpose, check_field, window_sub
 from dtsflow.seed.permutation import permutation
 from dtsflow.volume.format import BLOCK_BYTES
 
@@ -58,9 +64,9 @@ def auto_lanes(batch_size: int) -> int:
     return max(lanes for lanes in range(1, MAX_AUTO_LANES + 1) if batch_size % lanes == 0)
 
 
-def window_blocks(window_bytes: int, lanes: int) -> int:
-    """K: blocks in a full window of one lane; all lanes share `window_bytes`."""
-    return max(1, window_bytes // (lanes * BLOCK_BYTES))
+def window_blocks(window_bytes: int, lanes: int, sources: int = 1) -> int:
+    """K: blocks in a full window; all lanes and sources share `window_bytes`."""
+    return max(1, window_bytes // (lanes * sources * BLOCK_BYTES))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +77,13 @@ class Order:
         counts: Samples in each block, in volume order; empty blocks are allowed.
         batch_size: Rows of a global batch, GB.
         lanes: Canonical shards, V; divides `batch_size`.
-        window: Blocks in a full window of one lane, K.
+        window: Blocks in a full window of one lane and source, K.
         phase: The phase's number, part of every random address.
+        mixing: How several sources are made one; None: there is one.
 
     Raises:
-        PlanError: No samples, no steps, or lanes that do not divide the batch.
+        PlanError: No samples, no steps, lanes that do not divide the batch, or a source
+            in the mix of which more windows are needed than an address has room for.
     """
 
     counts: Ints
@@ -86,6 +94,7 @@ class Order:
     tail: Tail = Tail.PAD
     window: int = 1
     phase: int = 0
+    mixing: Mixing | None = None
 
     def __post_init__(self) -> None:
         if self.batch_size % self.lanes:
@@ -94,18 +103,63 @@ class Order:
                 f"lanes={self.lanes} does not divide batch_size={self.batch_size}. "
                 f"Lanes that do: {', '.join(map(str, valid[:20]))}."
             )
-        if self.samples == 0:
+        if not self.counts.any():
             raise PlanError("The data set holds no samples, so there is no batch to make.")
         if self.steps == 0:
             raise PlanError(
                 f"tail=drop leaves no batch: {self.samples} samples are fewer than "
                 f"batch_size={self.batch_size}. Use tail=pad or a smaller batch_size."
             )
+        check_field("source", len(self.sources) - 1)
+        for own, rounds in zip(self.sources, self.rounds_of_sources, strict=True):
+            check_field("block", len(own) * rounds)  # more than its windows of any lane
+
+    @cached_property
+    def sources(self) -> tuple[range, ...]:
+        """The blocks of each source."""
+        if self.mixing is None:
+            return (range(len(self.counts)),)
+        assert sum(self.mixing.blocks) == len(self.counts)
+        ends = accumulate(self.mixing.blocks, initial=0)
+        return tuple(range(first, last) for first, last in pairwise(ends))
+
+    @cached_property
+    def merging(self) -> Merging:
+        """The turns that the sources take."""
+        if self.mixing is None:
+            return InProportion(self._sizes)
+        return self.mixing.merging(self._sizes)
 
     @cached_property
     def samples(self) -> int:
-        """N: all samples."""
-        return int(self.counts.sum())
+        """N: samples of an epoch; those of a source that comes again count again."""
+        return self.merging.samples
+
+    @property
+    def rounds(self) -> int:
+        """How often a source is begun in an epoch, at the most."""
+        return max(self.rounds_of_sources)
+
+    @cached_property
+    def longest_runs(self) -> list[int]:
+        """The most samples of each source that any lane has."""
+        before = np.array(
+            [self.merging.before(lane * self.samples // self.lanes) for lane in range(self.lanes)]
+            + [self.merging.before(self.samples)]
+        )
+        most: list[int] = np.diff(before, axis=0).max(axis=0).tolist()
+        return most
+
+    @cached_property
+    def rounds_of_sources(self) -> list[int]:
+        """How often each source is begun in an epoch."""
+        taken = self.merging.before(self.samples)
+        return [-(-count // max(1, size)) for count, size in zip(taken, self._sizes, strict=True)]
+
+    @cached_property
+    def _sizes(self) -> tuple[int, ...]:
+        """The samples of each source."""
+        return tuple(int(self.counts[own.start : own.stop].sum()) for own in self.sources)
 
     @property
     def steps(self) -> int:
@@ -142,7 +196,7 @@ class Order:
     @property
     def planned_bytes(self) -> int:
         """Bytes that the order of an epoch takes; only `full` keeps any."""
-        return SHUFFLED_BYTES * self.samples if self.shuffle is Shuffle.FULL else 0
+        return SHUFFLED_BYTES * int(self.counts.sum()) if self.shuffle is Shuffle.FULL else 0
 
     @cached_property
     def first_ids(self) -> Ints:
@@ -173,7 +227,11 @@ class Rows:
         places: Index of the sample within its block; 0 in a missing row.
         valid: Whether the row holds a sample.
         lanes: The lane that fills the row.
-        numbers: Which of the lane's rows it is, counted through the epoch.
+        numbers: Which of the lane's rows of this source it is, counted through the
+            epoch.
+        sources: The source in the mix; None where there is one.
+        repeats: How often its source has delivered the sample before; None where none
+            comes again.
     """
 
     ids: Ints
@@ -182,6 +240,8 @@ class Rows:
     valid: npt.NDArray[np.bool_]
     lanes: Ints
     numbers: Ints
+    sources: Ints | None = None
+    repeats: Ints | None = None
 
     def __getitem__(self, rows: slice) -> "Rows":
         return self._taken(rows)
@@ -193,6 +253,13 @@ class Rows:
         """The rows at these places alone."""
         return self._taken(rows)
 
+    def draw_ids(self, stored: int) -> Ints | None:
+        """What addresses each row's draws, of a data set of `stored` samples.
+
+        None where it is the sample_id of all; a sample that comes again has another.
+        """
+        return None if self.repeats is None else self.ids + self.repeats * stored
+
     def _taken(self, rows: slice | Ints) -> "Rows":
         return Rows(
             self.ids[rows],
@@ -201,24 +268,9 @@ class Rows:
             self.valid[rows],
             self.lanes[rows],
             self.numbers[rows],
+            None if self.sources is None else self.sources[rows],
+            None if self.repeats is None else self.repeats[rows],
         )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Leg:
-    """A stretch of a lane's rows whose samples lie in a few blocks, one window of them.
-
-    Attributes:
-        lane: The lane.
-        first: The number of its first row in the lane.
-        last: One more than the number of its last.
-        blocks: Blocks of the data set, in this epoch's order.
-    """
-
-    lane: int
-    first: int
-    last: int
-    blocks: Ints
 
 
 class EpochOrder:
@@ -227,40 +279,12 @@ class EpochOrder:
     def __init__(self, order: Order, epoch: int) -> None:
         self._order = order
         self._epoch = epoch
-        self._lanes: dict[int, _Lane] = {}
+        self._lanes: dict[int, LaneOrder] = {}
 
     @property
     def steps(self) -> int:
         """Global batches of the epoch."""
         return self._order.steps
-
-    @cached_property
-    def _blocks(self) -> Ints:
-        """P: the blocks that hold samples, in this epoch's order."""
-        order = self._order
-        filled = np.flatnonzero(order.counts)
-        if order.shuffle is Shuffle.BLOCKS:
-            return filled[self._permutation(len(filled))]
-        return filled
-
-    @cached_property
-    def _starts(self) -> Ints:
-        """Where each block of P begins in C; one entry more, the end."""
-        return np.concatenate(([0], np.cumsum(self._order.counts[self._blocks]))).astype(np.int64)
-
-    @cached_property
-    def _full(self) -> Ints:
-        """C itself, as volume positions, when single samples are permuted."""
-        return self._permutation(self._order.samples)
-
-    def _permutation(self, length: int) -> Ints:
-        return permutation(
-            length,
-            seed=self._order.seed,
-            epoch=self._epoch,
-            purpose=Purpose.ORDER,
-            phase=self._order.phase,
-        )
 
     def rows(self, first_step: int, steps: int, lanes: range) -> Rows:
         """The rows of `steps` global batches from `first_step` on, of some lanes only.
@@ -269,20 +293,19 @@ class EpochOrder:
         """
         q = self._order.lane_rows
         numbers = np.arange(first_step * q, (first_step + steps) * q, dtype=np.int64)
-        places = np.empty((steps, len(lanes), q), np.int64)
+        found = np.empty((3, steps, len(lanes), q), np.int64)
         for column, lane in enumerate(lanes):
-            places[:, column, :] = self._lane_positions(lane, numbers).reshape(steps, q)
-        lane_of = np.broadcast_to(np.fromiter(lanes, np.int64)[:, None], (len(lanes), q))
-        return self._locate(
-            places.reshape(-1),
-            np.tile(lane_of.reshape(-1), steps),
-            np.repeat(numbers.reshape(steps, 1, q), len(lanes), axis=1).reshape(-1),
-        )
+            for values, own in zip(found, self._lane(lane).rows(numbers), strict=True):
+                values[:, column, :] = own.reshape(steps, q)
+        sources, own_numbers, positions = found.reshape(3, -1)
+        lane_of = np.repeat(np.fromiter(lanes, np.int64), q)
+        return self._locate(sources, positions, np.tile(lane_of, steps), own_numbers)
 
     def legs(self, steps: range, lane: int) -> list[Leg]:
-        """The windows that a lane's rows of `steps` come from, in their order.
+        """The windows that a lane's rows of `steps` come from, source by source.
 
-        A lane that wraps comes to its windows again.
+        Those of a source come in their order. A lane that wraps comes to its windows
+        again.
 
         Raises:
             PlanError: Single samples are permuted, so there are no windows.
@@ -290,71 +313,8 @@ class EpochOrder:
         order = self._order
         if order.shuffle is Shuffle.FULL:
             raise PlanError("shuffle=full takes samples from everywhere: there are no windows.")
-        source = self._source(lane)
-        start, stop = order.lane_bounds(source)
-        first, last = steps.start * order.lane_rows, steps.stop * order.lane_rows
-        if order.tail is not Tail.WRAP:
-            last = min(last, stop - start)
-        cuts, windows = self._lane(source).cuts, self._lane(source).windows()
-        found: list[Leg] = []
-        while first < last:
-            turn = first // (stop - start)  # 0 but where it wraps
-            inside = first - turn * (stop - start)
-            window = int(np.searchsorted(cuts, inside, side="right")) - 1
-            end = min(last, turn * (stop - start) + int(cuts[window + 1]))
-            found.append(Leg(lane, first, end, self._blocks[windows[window][1]]))
-            first = end
-        return found
-
-    def _lane_positions(self, lane: int, numbers: Ints) -> Ints:
-        """Positions in C of a lane's sample numbers; -1 where the lane has run out."""
-        order = self._order
-        lane = self._source(lane)
-        start, stop = order.lane_bounds(lane)
-        if order.tail is Tail.WRAP:
-            numbers = numbers % (stop - start)
-        inside = numbers < stop - start
-        found = np.full(len(numbers), -1, np.int64)
-        if order.shuffle is Shuffle.BLOCKS:
-            found[inside] = self._lane(lane).positions(numbers[inside])
-        else:
-            found[inside] = start + numbers[inside]
-        return found
-
-    def _source(self, lane: int) -> int:
-        """The lane that `lane` delivers: another one where it wraps and is empty."""
-        start, stop = self._order.lane_bounds(lane)
-        while self._order.tail is Tail.WRAP and start == stop:
-            lane = (lane + 1) % self._order.lanes
-            start, stop = self._order.lane_bounds(lane)
-        return lane
-
-    def _locate(self, positions: Ints, lanes: Ints, numbers: Ints) -> Rows:
-        order = self._order
-        valid = positions >= 0
-        position = np.where(valid, positions, 0)
-        if order.shuffle is Shuffle.FULL:
-            ids = self._full[position]
-            blocks = np.searchsorted(order.first_ids + order.counts, ids, side="right")
-            places = ids - order.first_ids[blocks]
-        else:
-            turn = np.searchsorted(self._starts, position, side="right") - 1
-            blocks = self._blocks[turn]
-            places = position - self._starts[turn]
-            ids = order.first_ids[blocks] + places
-        return Rows(
-            ids=np.where(valid, ids, -1),
-            blocks=np.where(valid, blocks, 0),
-            places=np.where(valid, places, 0),
-            valid=valid,
-            lanes=lanes,
-            numbers=numbers,
-        )
-
-    def _lane(self, lane: int) -> "_Lane":
-        if lane not in self._lanes:
-            self._lanes[lane] = _Lane(self._order, self._epoch, lane, self._starts)
-        return self._lanes[lane]
+        rows = range(steps.start * order.lane_rows, steps.stop * order.lane_rows)
+        return list(self._lane(lane).legs(rows, lane))
 
     def delivery(self, lanes: range, first_step: int = 0) -> Ints:
         """The blocks that `lanes` need from a step on, each once, in order of need."""
@@ -363,78 +323,82 @@ class EpochOrder:
             return np.flatnonzero(order.counts)
         steps = range(first_step, order.steps)
         legs = [leg for lane in lanes for leg in self.legs(steps, lane)]
-        legs.sort(key=lambda leg: (leg.first, leg.lane))
+        legs.sort(key=lambda leg: (leg.row, leg.lane))
         blocks = dict.fromkeys(block for leg in legs for block in leg.blocks.tolist())
         return np.fromiter(blocks, np.int64, len(blocks))
 
-
-def turns_between(starts: Ints, start: int, stop: int) -> range:
-    """The places in P of the blocks that hold a sample of C[start:stop]."""
-    if start == stop:
-        return range(0)
-    first = int(np.searchsorted(starts, start, side="right")) - 1
-    last = int(np.searchsorted(starts, stop, side="left"))
-    return range(first, last)
-
-
-class _Lane:
-    """One lane of one epoch, with its samples permuted window by window."""
-
-    def __init__(self, order: Order, epoch: int, lane: int, starts: Ints) -> None:
-        self._order, self._epoch, self._number = order, epoch, lane
-        self._start, stop = order.lane_bounds(lane)
-        self._turns = turns_between(starts, self._start, stop)
-        sizes = window_sizes(len(self._turns), order.window)
-        self._first_turns = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        inner = starts[self._turns.start + self._first_turns[1:-1]] - self._start
-        self.cuts = np.concatenate(([0], inner, [stop - self._start])).astype(np.int64)
-        self._last: tuple[int, Ints] = (-1, np.empty(0, np.int64))
-
-    def windows(self) -> list[tuple[int, range]]:
-        """For each window: its first sample's number in the lane, its turns in P."""
-        return [
-            (int(cut), self._turns[int(first) : int(last)])
-            for cut, first, last in zip(
-                self.cuts, self._first_turns, self._first_turns[1:], strict=False
-            )
-        ]
-
-    def positions(self, numbers: Ints) -> Ints:
-        """Positions in C of the lane's samples with these numbers."""
-        found = np.empty(len(numbers), np.int64)
-        window = np.searchsorted(self.cuts, numbers, side="right") - 1
-        edges = np.flatnonzero(np.diff(window)) + 1
-        for part in np.split(np.arange(len(numbers)), edges):
-            if len(part):
-                number = int(window[part[0]])
-                inside = numbers[part] - self.cuts[number]
-                found[part] = self._start + self.cuts[number] + self._shuffled(number)[inside]
+    @cached_property
+    def _sources(self) -> list[SourceOrder]:
+        """Each source with its samples in this epoch's order."""
+        order, found = self._order, []
+        for number, own in enumerate(order.sources):
+            counts = order.counts[own.start : own.stop]
+            blocks, shuffled = np.flatnonzero(counts), None
+            if order.shuffle is Shuffle.BLOCKS:
+                blocks = blocks[self._permutation(len(blocks), number)]
+            elif order.shuffle is Shuffle.FULL:
+                shuffled = self._permutation(int(counts.sum()), number)
+            first_id = int(order.first_ids[own.start]) if own else 0
+            found.append(SourceOrder(counts, own.start, first_id, blocks, shuffled))
         return found
 
-    def _shuffled(self, window: int) -> Ints:
-        """The permutation of one window; the last one asked for is kept."""
-        kept, shuffled = self._last  # one tuple, so that a racing thread sees a matching pair
-        if kept == window:
-            return shuffled
-        shuffled = permutation(
-            int(self.cuts[window + 1] - self.cuts[window]),
-            seed=self._order.seed,
-            epoch=self._epoch,
-            purpose=Purpose.WINDOW,
-            phase=self._order.phase,
-            block=window,
-            sub=window_sub(0, self._number),
+    def _permutation(self, length: int, source: int) -> Ints:
+        order = self._order
+        where = {"seed": order.seed, "epoch": self._epoch, "phase": order.phase}
+        return permutation(length, purpose=Purpose.ORDER, sub=source, **where)
+
+    def _lane(self, lane: int) -> LaneOrder:
+        lane = self._delivered(lane)
+        if lane not in self._lanes:
+            self._lanes[lane] = self._lane_order(lane)
+        return self._lanes[lane]
+
+    def _delivered(self, lane: int) -> int:
+        """The lane that `lane` delivers: another one where it wraps and is empty."""
+        start, stop = self._order.lane_bounds(lane)
+        while self._order.tail is Tail.WRAP and start == stop:
+            lane = (lane + 1) % self._order.lanes
+            start, stop = self._order.lane_bounds(lane)
+        return lane
+
+    def _lane_order(self, lane: int) -> LaneOrder:
+        order = self._order
+        first, last = order.lane_bounds(lane)
+        ends = zip(order.merging.before(first), order.merging.before(last), strict=True)
+        runs = [
+            Windows(source, *run, order.window, self._window_permutation(number, lane))
+            for number, (source, run) in enumerate(zip(self._sources, ends, strict=True))
+        ]
+        wraps = order.tail is Tail.WRAP
+        return LaneOrder((first, last), order.merging, runs, wraps=wraps)
+
+    def _window_permutation(self, source: int, lane: int) -> Permute | None:
+        order, epoch = self._order, self._epoch
+        if order.shuffle is not Shuffle.BLOCKS:
+            return None
+        where = {"seed": order.seed, "epoch": epoch, "phase": order.phase}
+        sub = window_sub(source, lane)
+
+        def permute(window: int, samples: int) -> Ints:
+            return permutation(samples, purpose=Purpose.WINDOW, block=window, sub=sub, **where)
+
+        return permute
+
+    def _locate(self, sources: Ints, positions: Ints, lanes: Ints, numbers: Ints) -> Rows:
+        order, valid = self._order, positions >= 0
+        located = Located(*np.zeros((4, len(positions)), np.int64))
+        located.ids[~valid] = -1
+        for number, source in enumerate(self._sources):
+            own = np.flatnonzero(valid & (sources == number))
+            for values, found in zip(located, source.locate(positions[own]), strict=True):
+                values[own] = found
+        return Rows(
+            ids=located.ids,
+            blocks=located.blocks,
+            places=located.places,
+            valid=valid,
+            lanes=lanes,
+            numbers=numbers,
+            sources=None if len(self._sources) == 1 else sources,
+            repeats=None if order.rounds == 1 else located.repeats,
         )
-        self._last = (window, shuffled)
-        return shuffled
-
-
-def window_sizes(blocks: int, largest: int) -> list[int]:
-    """Cut `blocks` into 1, 2, 4, … up to `largest`: a first batch needs one block."""
-    sizes: list[int] = []
-    size = 1
-    while blocks:
-        sizes.append(min(size, blocks))
-        blocks -= sizes[-1]
-        size = min(2 * size, largest)
-    return sizes

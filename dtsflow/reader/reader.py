@@ -1,15 +1,24 @@
 """How blocks come from the disk into memory, and in which order samples leave."""
 
 import logging
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
-from dtsflow.errors import PlanError
+from dtsflow.errors import ConfigError, PlanError
+from dtsflow.ranks.alone import Alone
+from dtsflow.ranks.group import Group
+from dtsflow.ranks.node_memory import node_memory
 from dtsflow.reader.block_reader import Verify
-from dtsflow.reader.order import Order, Shuffle
+from dtsflow.reader.block_table import BlockTable, Flags, Layout
+from dtsflow.reader.merging import Mixing
+from dtsflow.reader.mix import Mix, MixedSource
+from dtsflow.reader.node_share import node_share
+from dtsflow.reader.order import Ints, Order, Shuffle
 from dtsflow.reader.pixel_store import PixelStore, pixel_store_bytes
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.raw import RawStore, raw_bytes
@@ -20,6 +29,7 @@ from dtsflow.reader.streaming import StreamingStore, streaming_bytes
 from dtsflow.reader.subset import Subset
 from dtsflow.reader.whole_files import check_whole_files
 from dtsflow.volume.data_set import DataSet
+from dtsflow.volume.data_source import Source
 from dtsflow.volume.order_from import arranged_as
 from dtsflow.volume.raw_pixels import RawPixels
 from dtsflow.volume.raw_set import RawSet
@@ -51,9 +61,13 @@ class Reader:
             also against the checksums of what was packed at level 0.
         io_threads: Threads that read, each with its own descriptor.
         io_retries: How often a read is tried again that a network share failed.
-        subset: The part of the data set to read; None: all of it.
+        subset: The part of the data set to read; None: all of it. Of a mix, a part of
+            all sources together.
         order_from: For images in files, the path of the volumes that were packed from
             them: they give ids, blocks and labels.
+        mix: The data sets to read as one, by name; None: there is one, the volume.
+        mix_samples: Samples of an epoch of a mix with weights; None: as many as all
+            sources have.
     """
 
     mode: Literal["auto", "resident", "streaming", "raw"] = "auto"
@@ -64,6 +78,35 @@ class Reader:
     io_retries: Annotated[int, Field(ge=0, le=100)] = 3
     subset: Subset | None = None
     order_from: Annotated[str, Field(min_length=1)] | None = None
+    mix: Annotated[dict[str, MixedSource], Field(min_length=1)] | None = None
+    mix_samples: Annotated[int, Field(ge=1, strict=True)] | None = None
+
+    @model_validator(mode="after")
+    def _check_mix(self) -> Self:
+        if problem := Mix(self.mix or {}, self.mix_samples).problem():
+            raise ValueError(problem)
+        return self
+
+    def source(self, volume: Source | None) -> Source:
+        """What is read: the mix, or without one `volume`.
+
+        Raises:
+            ConfigError: Both are configured, or neither is.
+        """
+        if self.mix is None:
+            if volume is None:
+                raise ConfigError("volume: there is no data set: give volume.path, or reader.mix.")
+            return volume
+        if volume is not None:
+            raise ConfigError(
+                f"reader.mix names the data sets {', '.join(self.mix)}, and volume another one, "
+                "which would not be read. Put it into the mix, or leave volume.path unset."
+            )
+        return Mix(self.mix, self.mix_samples)
+
+    def mixing(self, volumes: DataSet) -> Mixing | None:
+        """How the sources of the mix take turns; None: there is no mix."""
+        return None if self.mix is None else Mix(self.mix, self.mix_samples).mixing(volumes)
 
     def arrange(self, found: DataSet, cache: Path | None = None) -> DataSet:
         """What was found, in the order that `order_from` gives it; `cache` as in scan.
@@ -146,16 +189,21 @@ class Reader:
         portions: Portions | None = None,
         *,
         windows: Bytes | None = None,
+        group: Group | None = None,
     ) -> Store:
         """Start the IO threads; what is needed from `start`, an epoch and step, first.
 
-        With `verify: file` all volumes are checked before. `portions` is needed for a
-        raw set alone. Windows are loaded into the memory `windows`, if it is given, of
-        `planned_bytes` at least: phases that take turns share it.
+        All ranks of `group` open alike: those of a node keep one copy of resident
+        blocks. With `verify: file` all volumes are checked before, each by one rank.
+        `portions` is needed for a raw set alone. Windows are loaded into the memory
+        `windows`, if it is given, of `planned_bytes` at least: phases that take turns
+        share it.
 
         Raises:
             VolumeError: A file is damaged as a whole, or cannot be read.
+            RanksError: The ranks of a node cannot share memory, or one did not come.
         """
+        group = group or Alone()
         how = (self.io_threads, self.verify, self.io_retries)
         if isinstance(volumes, RawSet):
             assert portions is not None
@@ -164,13 +212,30 @@ class Reader:
             return PixelStore(volumes)
         assert isinstance(volumes, VolumeSet)
         if self.verify is Verify.FILE:
-            check_whole_files(volumes, self.io_threads)
+            check_whole_files(
+                volumes, self.io_threads, slice(group.rank.index, None, group.rank.size)
+            )
+            group.gather_texts("")  # nobody begins before all are checked
         elif self.verify is Verify.BLOCK and not volumes.has_checksums:
             log.info("no index, so no checksum for each block: only the structure is verified")
         if mode == "resident":
-            delivery = order.epoch(start[0]).delivery(lanes, start[1])
-            return ResidentStore(volumes, delivery, *how, needed=order.counts > 0)
+            delivery = partial(order.epoch(start[0]).delivery, first_step=start[1])
+            own, size = group.rank.index, group.rank.size
+            lanes_of = {peer: order.lanes_of(peer, size) for peer in group.peers if peer != own}
+            deliveries = [delivery(lanes_of.get(peer, lanes)) for peer in group.peers]
+            return self._resident(volumes, order.counts > 0, deliveries, group)
         return StreamingStore(volumes, order, lanes, *how, memory=windows)
+
+    def _resident(
+        self, volumes: VolumeSet, needed: Flags, deliveries: Sequence[Ints], group: Group
+    ) -> ResidentStore:
+        """One memory for the ranks of a node, into which each reads its part."""
+        local = group.rank.local_index
+        layout = Layout.of(volumes, needed, len(group.peers))
+        memory = node_memory(group, layout.total_bytes)
+        table = BlockTable(volumes, self.verify, layout, memory, local)
+        blocks = node_share(needed, deliveries, local)
+        return ResidentStore(table, blocks, self.io_threads, self.verify, self.io_retries)
 
 
 def _why_not_streaming(volumes: VolumeSet, order: Order) -> str:

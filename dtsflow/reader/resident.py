@@ -1,73 +1,49 @@
 """The resident store: every block is read once and stays in memory."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial
 
-import numpy as np
-import numpy.typing as npt
-
 from dtsflow.errors import BlockError, ClosedError
-from dtsflow.memory.align import PAGE, aligned_bytes
 from dtsflow.reader.block_reader import BlockReader, Verify
+from dtsflow.reader.block_table import DAMAGED, FAILED, WHOLE, BlockTable, Flags, Layout
 from dtsflow.reader.io_threads import IoThreads
 from dtsflow.reader.order import EpochOrder, Ints, Rows
 from dtsflow.reader.samples import Samples
-from dtsflow.volume.block import BlockIndex
 from dtsflow.volume.volume_set import VolumeSet
 
-INDEX_BYTES = 8 + 8 + 4  # offset, size and label of one sample
-
-Flags = npt.NDArray[np.bool_]
+POLL_S = 0.002  # nobody wakes a process for what another one has read
 
 
 def resident_bytes(volumes: VolumeSet, needed: Flags | None = None) -> int:
     """Bytes that the `needed` blocks, or all, and the index occupy during a run."""
-    layout = _Layout.of(volumes, volumes.counts > 0 if needed is None else needed)
-    return layout.total_bytes + volumes.num_samples * INDEX_BYTES
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Layout:
-    """Where each block lies in the store's memory; -1 for one that is not needed."""
-
-    offsets: Ints
-    total_bytes: int
-
-    @classmethod
-    def of(cls, volumes: VolumeSet, needed: Flags) -> "_Layout":
-        offsets = np.full(len(volumes.counts), -1, np.int64)
-        filled = np.flatnonzero(needed)
-        # All blocks of a set are alike, but for a pixel set, which has one.
-        step = -(-volumes.span(0).nbytes // PAGE) * PAGE if len(filled) else 0
-        offsets[filled] = np.arange(len(filled)) * step
-        return cls(offsets, len(filled) * step)
+    return Layout.of(volumes, volumes.counts > 0 if needed is None else needed).planned_bytes
 
 
 class ResidentStore:
     """All blocks of a data set in one memory, readable as soon as each has arrived.
 
-    Blocks of `delivery` are read first, in that order, then all others; with `needed`,
-    a flag a block, only those of them. Satisfies Store.
+    Satisfies Store.
+
+    Args:
+        table: That memory; other processes may fill a part of it.
+        blocks: What this process reads, in this order.
+        io_threads: Threads that read.
+        verify: How blocks are checked.
+        retries: How often a read is tried again.
     """
 
     def __init__(
         self,
-        volumes: VolumeSet,
-        delivery: Ints,
+        table: BlockTable,
+        blocks: Sequence[int],
         io_threads: int,
         verify: Verify,
         retries: int,
-        needed: Flags | None = None,
     ) -> None:
-        needed = volumes.counts > 0 if needed is None else needed
-        self._shared = _Shared(volumes, needed)
-        rest = np.setdiff1d(np.flatnonzero(needed), delivery)
-        blocks = [int(block) for block in (*delivery, *rest)]
-        self._shared.waiting = iter(blocks)
+        self._shared = _Shared(table, iter(blocks))
         readers = [
-            BlockReader(volumes, verify, retries, self._shared.pause)
+            BlockReader(table.volumes, verify, retries, self._shared.pause)
             for _ in range(min(io_threads, len(blocks)))
         ]
         self._io = IoThreads(readers, partial(_read_blocks, self._shared), self._shared.close)
@@ -99,19 +75,13 @@ class ResidentStore:
             ClosedError: The store was closed while this waited.
         """
         self._shared.wait_for(rows.blocks)
-        shared = self._shared
-        return Samples(
-            memory=shared.memory,
-            offsets=shared.offsets[rows.ids],
-            sizes=shared.sizes[rows.ids],
-            labels=shared.labels[rows.ids],
-            ids=rows.ids,
-            refused=shared.refused_of(rows.blocks),
-        )
+        table = self._shared.table
+        return table.samples(rows.ids, rows.blocks, rows.draw_ids(table.volumes.num_samples))
 
     def progress(self) -> str:
         """How far reading has come, for the message of a stalled run."""
-        return f"{self._shared.missing} of {self._shared.total} blocks are not read yet"
+        table = self._shared.table
+        return f"{table.missing} of {table.total} blocks are not read yet"
 
     def close(self, *, wait: bool = True) -> None:
         """Stop reading, wake every waiter, and wait until the IO threads are gone."""
@@ -121,77 +91,33 @@ class ResidentStore:
 class _Shared:
     """What the IO threads write and the workers read; does not refer to its store."""
 
-    def __init__(self, volumes: VolumeSet, needed: Flags) -> None:
-        layout = _Layout.of(volumes, needed)
-        self.volumes = volumes
-        self.starts = layout.offsets
-        self.memory = aligned_bytes(layout.total_bytes)
-        # Zeros in a damaged block, whose samples must not be looked at.
-        self.offsets = np.zeros(volumes.num_samples, np.int64)
-        self.sizes = np.zeros(volumes.num_samples, np.int64)
-        self.labels = np.full(volumes.num_samples, -1, np.int32)
-        self.ready = np.zeros(len(volumes.counts), np.bool_)
-        self.total = int(np.count_nonzero(needed))
-        self.missing = self.total
-        self.waiting: Iterator[int] = iter(())
-        self.errors: dict[int, Exception] = {}
-        self.refused: dict[int, str] = {}
+    def __init__(self, table: BlockTable, waiting: Iterator[int]) -> None:
+        self.table = table
         self.closed = False
         self.arrived = threading.Condition()
+        self._waiting = waiting
+        self._is_complete = False
         self._ending = threading.Event()
 
     def wait_for(self, blocks: Ints) -> None:
-        if self.missing == 0 and not self.errors:
+        if self._is_complete:
             return
         with self.arrived:
-            while not self.ready[blocks].all():
-                self.raise_for(blocks)
+            while not self.table.have_come(blocks):
                 if self.closed:
                     raise ClosedError("The run was closed while a worker waited for a block.")
-                self.arrived.wait()
-
-    def raise_for(self, blocks: Ints) -> None:
-        """Raise what reading one of `blocks` failed with."""
-        for block in np.unique(blocks):
-            if (error := self.errors.get(int(block))) is not None:
-                # A new one for each caller: an error that was raised keeps its frames.
-                raise type(error)(*error.args) from error
-
-    def refused_of(self, blocks: Ints) -> Mapping[int, str]:
-        """Which of the samples in `blocks` lie in a damaged block, and the damage."""
-        if not self.refused:
-            return {}
-        found = ((number, self.refused.get(int(block))) for number, block in enumerate(blocks))
-        return {number: reason for number, reason in found if reason is not None}
+                self.arrived.wait(POLL_S if self.table.is_shared else None)
+            self._is_complete = self.table.missing == 0
 
     def next_block(self) -> int | None:
         """The block to read next; several threads may ask."""
         with self.arrived:
-            return None if self.closed else next(self.waiting, None)
+            return None if self.closed else next(self._waiting, None)
 
-    def memory_of(self, block: int) -> "np.ndarray[tuple[int], np.dtype[np.uint8]]":
-        """Where a block lies."""
-        start = int(self.starts[block])
-        return self.memory[start : start + self.volumes.span(block).nbytes]
-
-    def enter(self, block: int, index: BlockIndex | None, reason: str = "") -> None:
-        """Say that a block has arrived, with its samples, or damaged."""
-        first = int(self.volumes.first_ids[block])
-        if index is not None:
-            entries = slice(first, first + len(index))
-            self.offsets[entries] = index.offsets + self.starts[block]
-            self.sizes[entries] = index.sizes
-            self.labels[entries] = index.labels
+    def settle(self, block: int, state: int) -> None:
+        """Say what became of a block, once the table has the rest of it."""
         with self.arrived:
-            if index is None:
-                self.refused[block] = reason
-            self.ready[block] = True
-            self.missing -= 1
-            self.arrived.notify_all()
-
-    def fail(self, block: int, error: Exception) -> None:
-        with self.arrived:
-            self.errors[block] = error
+            self.table.settle(block, state)
             self.arrived.notify_all()
 
     def pause(self, seconds: float) -> bool:
@@ -207,15 +133,22 @@ class _Shared:
 
 def _read_blocks(shared: _Shared, reader: BlockReader) -> None:
     """What one IO thread does; after a block that fails it reads the next one."""
+    table = shared.table
     try:
         while (block := shared.next_block()) is not None:
             try:
-                index = reader.read(block, shared.memory_of(block), lambda: shared.closed)
-                if index is not None:
-                    shared.enter(block, index)
+                index = reader.read(block, table.room(block), lambda: shared.closed)
+                if index is None:
+                    continue
+                table.enter(block, index)
+                state = WHOLE
             except BlockError as damage:
-                shared.enter(block, None, str(damage))
+                table.refuse(block, damage)
+                state = DAMAGED
             except Exception as error:  # noqa: BLE001  # whoever needs the block raises it
-                shared.fail(block, error)
+                with shared.arrived:
+                    table.fail(block, error)
+                state = FAILED
+            shared.settle(block, state)
     finally:
         reader.close()

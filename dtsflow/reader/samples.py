@@ -22,8 +22,8 @@ class Samples:
         ids: sample_id of each sample.
         refused: Numbers, in this chunk, of samples whose whole block is damaged, each
             with the reason. Offset, size and label of such a one mean nothing.
-        stands_for: The sample_ids whose draws these samples take, where they replace
-            others; None: each takes its own.
+        stands_for: What addresses the draws of these samples, where they replace others
+            or come again in a mix; None: the sample_id of each.
     """
 
     memory: Bytes

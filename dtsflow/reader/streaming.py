@@ -1,4 +1,7 @@
-"""The streaming store: each lane's next window loads while the one before is used."""
+"""The streaming store: a lane's next window loads while the one before is used.
+
+In a mix each lane has windows of every source, for its rows take from them in turn.
+"""
 
 import threading
 from collections import Counter
@@ -13,30 +16,52 @@ from dtsflow.errors import BlockError, ClosedError, StallError
 from dtsflow.memory.align import aligned_bytes
 from dtsflow.reader.block_reader import BlockReader, Verify
 from dtsflow.reader.io_threads import IoThreads
-from dtsflow.reader.order import EpochOrder, Ints, Leg, Order, Rows, window_sizes
+from dtsflow.reader.lane import Leg
+from dtsflow.reader.order import EpochOrder, Ints, Order, Rows
 from dtsflow.reader.samples import Bytes, Samples
+from dtsflow.reader.windows import window_sizes
 from dtsflow.volume.block import BlockIndex
 from dtsflow.volume.format import BLOCK_BYTES
 from dtsflow.volume.volume_set import VolumeSet
 
-SLOTS = 2  # windows of a lane: one that is used, one that loads
+SLOTS = 2  # windows of a lane and source: one that is used, one that loads
 
 
-def slot_blocks(order: Order) -> int:
-    """The most blocks that a window of any lane has, in any epoch.
+def slot_blocks(order: Order) -> list[int]:
+    """The most blocks that a window of any lane has, in any epoch, for each source.
 
-    A lane is a run of N/V samples, so it holds at most as many whole blocks as the
-    smallest blocks that have as many samples, and a part of one more at either end.
+    A lane has a run of a source's samples, so it holds at most as many whole blocks as
+    the smallest blocks that have as many samples, and a part of one more at either end.
     """
-    counts = np.sort(order.counts[order.counts > 0])
-    most = -(-order.samples // order.lanes)
-    whole = int(np.searchsorted(np.cumsum(counts), most, side="right"))
-    return max(window_sizes(min(whole + 2, len(counts)), order.window))
+    runs = zip(order.sources, order.longest_runs, order.rounds_of_sources, strict=True)
+    return [
+        _slot_blocks(
+            np.sort(order.counts[own.start : own.stop]), most, order.window, begins_again=rounds > 1
+        )
+        for own, most, rounds in runs
+    ]
+
+
+def _slot_blocks(ascending: Ints, most: int, window: int, *, begins_again: bool) -> int:
+    """The most blocks of a window in a run of `most` samples of one source."""
+    counts = ascending[ascending > 0]
+    if not most:
+        return 0
+    rounds, rest = divmod(most, int(counts.sum()))
+    whole = int(np.searchsorted(np.cumsum(counts), rest, side="right"))
+    turns = rounds * len(counts) + whole + 2
+    if not begins_again:  # then a run comes to no block again
+        turns = min(turns, len(counts))
+    return min(len(counts), max(window_sizes(turns, window)))
 
 
 def streaming_bytes(order: Order, lanes: range) -> int:
     """Bytes that the windows of these lanes occupy during a run."""
-    return len(lanes) * SLOTS * slot_blocks(order) * BLOCK_BYTES
+    return len(lanes) * SLOTS * sum(slot_blocks(order)) * BLOCK_BYTES
+
+
+_Key = tuple[int, int]
+"""A lane, and a source."""
 
 
 class _Window:
@@ -76,8 +101,8 @@ class _Window:
         return self._offsets[entries], self._sizes[entries], self._labels[entries]
 
 
-class _LaneQueue:
-    """The windows of one lane in a pass, and how far loading them has come.
+class _Queue:
+    """A lane's windows of one source in a pass, and how far loading them has come.
 
     Windows are made when their turn to load comes and let go of when they are used.
     """
@@ -95,7 +120,7 @@ class _LaneQueue:
         """The row that the next load is for; None where nothing can be loaded now."""
         if self._loading == len(self._legs) or self._loading - SLOTS in self.windows:
             return None
-        return self._legs[self._loading].first
+        return self._legs[self._loading].row
 
     def take(self) -> tuple[_Window, int]:
         """The next block to load, as a window and the number of the block in it."""
@@ -116,7 +141,7 @@ class _LaneQueue:
 
 
 class StreamingStore:
-    """Two windows of each lane in one memory; satisfies Store.
+    """Two windows of each lane and source in one memory; satisfies Store.
 
     Args:
         volumes: The data set, in blocks.
@@ -194,10 +219,10 @@ class _Shared:
     ) -> None:
         self.volumes = volumes
         self._lanes = lanes
-        self._slot_bytes = slot_blocks(order) * BLOCK_BYTES
+        self._slot_bytes = [blocks * BLOCK_BYTES for blocks in slot_blocks(order)]
         needed = streaming_bytes(order, lanes)
         self.memory = aligned_bytes(needed) if memory is None else memory[:needed]
-        self._queues: dict[int, _LaneQueue] = {}
+        self._queues: dict[_Key, _Queue] = {}
         self._pass = 0  # counts up with every beginning and end
         self._busy = 0  # IO threads that write to the memory
         self._closed = False
@@ -205,11 +230,13 @@ class _Shared:
         self._ending = threading.Event()
 
     def begin(self, epoch: EpochOrder, steps: range, timeout_s: float) -> None:
-        queues = {}
-        for column, lane in enumerate(self._lanes):
-            start = column * SLOTS * self._slot_bytes
+        queues, start = {}, 0
+        for lane in self._lanes:
             legs = epoch.legs(steps, lane)
-            queues[lane] = _LaneQueue(legs, start, self._slot_bytes, self.volumes.counts)
+            for source, slot_bytes in enumerate(self._slot_bytes):
+                own = [leg for leg in legs if leg.source == source]
+                queues[lane, source] = _Queue(own, start, slot_bytes, self.volumes.counts)
+                start += SLOTS * slot_bytes
         with self._changed:
             # What still loads for the pass before would write into the same slots.
             if not self._changed.wait_for(lambda: self._closed or not self._busy, timeout_s):
@@ -235,39 +262,40 @@ class _Shared:
         copies: list[Bytes] | None = [] if _spans_too_many(parts) else None
         for queue, number, part in parts:
             window = self._wait_for(queue, number)
-            found[0][part], found[1][part], labels[part] = window.look_up(rows[part])
+            found[0][part], found[1][part], labels[part] = window.look_up(rows.only(part))
             if window.refused:
-                blocks = rows.blocks[part].tolist()
                 refused |= {
-                    part.start + place: window.refused[block]
-                    for place, block in enumerate(blocks)
+                    place: window.refused[block]
+                    for place, block in zip(part.tolist(), rows.blocks[part].tolist(), strict=True)
                     if block in window.refused
                 }
             if copies is not None:
                 copies.append(self._copy(found[0][part], found[1][part]))
-                self._release(queue, number, part.stop - part.start)
+                self._release(queue, number, len(part))
         memory = self.memory
         if copies is not None:
             memory = np.concatenate(copies)
-            found[0] = np.cumsum(found[1]) - found[1]
-        return Samples(memory, found[0], found[1], labels, rows.ids, refused)
+            copied = np.concatenate([part for _, _, part in parts])
+            found[0][copied] = np.cumsum(found[1][copied]) - found[1][copied]
+        stands_for = rows.draw_ids(self.volumes.num_samples)
+        return Samples(memory, found[0], found[1], labels, rows.ids, refused, stands_for)
 
     def release(self, rows: Rows) -> None:
         parts = list(self._parts(rows))
         if not _spans_too_many(parts):  # what was copied was released at once
             for queue, number, part in parts:
-                self._release(queue, number, part.stop - part.start)
+                self._release(queue, number, len(part))
 
     def next_load(self) -> "_Load | None":
         """Take the load that is needed first of those with room; waits for one."""
         with self._changed:
             while not self._closed:
-                wanting = [(q.wants, lane) for lane, q in self._queues.items()]
-                ready = [(first, lane) for first, lane in wanting if first is not None]
+                wanting = [(q.wants, key) for key, q in self._queues.items()]
+                ready = [(row, key) for row, key in wanting if row is not None]
                 if ready:
-                    _, lane = min(ready)
+                    _, key = min(ready)
                     self._busy += 1
-                    return _Load(*self._queues[lane].take(), self._pass)
+                    return _Load(*self._queues[key].take(), self._pass)
                 self._changed.wait()
             return None
 
@@ -313,7 +341,7 @@ class _Shared:
         self._busy -= 1
         self._changed.notify_all()
 
-    def _wait_for(self, queue: _LaneQueue, number: int) -> _Window:
+    def _wait_for(self, queue: _Queue, number: int) -> _Window:
         with self._changed:
             begun = self._pass
             while True:
@@ -327,7 +355,7 @@ class _Shared:
                     return window
                 self._changed.wait()
 
-    def _release(self, queue: _LaneQueue, number: int, rows: int) -> None:
+    def _release(self, queue: _Queue, number: int, rows: int) -> None:
         with self._changed:
             window = queue.windows[number]
             window.left -= rows
@@ -336,15 +364,15 @@ class _Shared:
                 del queue.windows[number]
                 self._changed.notify_all()
 
-    def _parts(self, rows: Rows) -> Iterator[tuple[_LaneQueue, int, slice]]:
-        """The windows that rows lie in, in the order of the rows."""
+    def _parts(self, rows: Rows) -> Iterator[tuple[_Queue, int, Ints]]:
+        """The windows that rows lie in, and which rows; in order in each queue."""
         queues = self._queues
-        for run in _runs(rows.lanes):
-            queue = queues.get(int(rows.lanes[run.start]))
+        for (lane, source), own in _by_queue(rows):
+            queue = queues.get((lane, source))
             if queue is None:
                 raise ClosedError("The pass has ended.")
-            for number, part in queue.parts(rows.numbers[run]):
-                yield queue, number, slice(run.start + part.start, run.start + part.stop)
+            for number, part in queue.parts(rows.numbers[own]):
+                yield queue, number, own[part]
 
     def _copy(self, offsets: Ints, sizes: Ints) -> Bytes:
         pieces = [
@@ -370,6 +398,19 @@ class _Load:
         return memory[start : start + BLOCK_BYTES]
 
 
+def _by_queue(rows: Rows) -> Iterator[tuple[_Key, Ints]]:
+    """The rows of each lane and source, in their order."""
+    every = np.arange(len(rows))
+    for run in _runs(rows.lanes):
+        lane = int(rows.lanes[run.start])
+        if rows.sources is None:
+            yield (lane, 0), every[run]
+            continue
+        sources = rows.sources[run]
+        for source in np.unique(sources).tolist():
+            yield (lane, source), every[run][sources == source]
+
+
 def _runs(values: Ints) -> Iterator[slice]:
     """The stretches of equal values."""
     edges = (np.flatnonzero(np.diff(values)) + 1).tolist()
@@ -377,8 +418,8 @@ def _runs(values: Ints) -> Iterator[slice]:
         yield slice(start, stop)
 
 
-def _spans_too_many(parts: Sequence[tuple[_LaneQueue, int, slice]]) -> bool:
-    """Whether some lane's rows lie in more windows than a lane has slots.
+def _spans_too_many(parts: Sequence[tuple[_Queue, int, Ints]]) -> bool:
+    """Whether rows of some queue lie in more windows than it has slots.
 
     Then the first of them would be in the way of the last, for all are held until the
     rows are written: such samples are copied out. It takes windows of a few rows.

@@ -13,8 +13,10 @@ from dtsflow.volume.format import BLOCK_BYTES
 from dtsflow.volume.volume_set import VolumeSet
 
 
-def check_whole_files(volumes: VolumeSet, io_threads: int) -> None:
+def check_whole_files(volumes: VolumeSet, io_threads: int, part: slice = slice(None)) -> None:
     """Compare each file's bytes with the CRC-32 that its header has of all of them.
+
+    With `part`, only the files of that slice of them.
 
     A file with an extension index is not read for it: the index has the CRC-32 of each
     block, and each is checked when it is read. A pixel set is checked as it is read.
@@ -25,15 +27,16 @@ def check_whole_files(volumes: VolumeSet, io_threads: int) -> None:
     """
     if volumes.layout == "pixels":
         return
+    files = list({file.path: file for file in volumes.files}.values())[part]  # a mix repeats some
     with ThreadPoolExecutor(io_threads) as pool:
-        unindexed = [file for file in volumes.files if file.extension is None]
+        unindexed = [file for file in files if file.extension is None]
         places = [(file, block) for file in unindexed for block in range(len(file.counts))]
         read = zip(places, pool.map(_Crc(), places), strict=True)
         crcs = {
             path: [crc for _, crc in group]
             for path, group in groupby(read, key=lambda one: one[0][0].path)
         }
-    for file in volumes.files:
+    for file in files:
         found = crcs.get(file.path, [])
         if file.extension is not None:
             found = file.extension.block_crcs.tolist()

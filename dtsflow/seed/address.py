@@ -32,6 +32,8 @@ _BITS: Final = {
     "position": 16,
     "source": 8,
     "lane": 16,
+    "step": 32,
+    "batch position": 8,
 }
 _MASK32: Final = 0xFFFFFFFF
 _FIXED_PHASES: Final = ("train", "val", "test")
@@ -106,6 +108,20 @@ def window_sub(source: int, lane: int) -> int:
     check_field("source", source)
     check_field("lane", lane)
     return (source << 16) + lane
+
+
+def batch_id(step: int, view: int) -> int:
+    """Number a batch: the step of the epoch, and the view."""
+    check_field("step", step)
+    check_field("view", view)
+    return (step << 8) + view
+
+
+def batch_sub(position: int, lane: int) -> int:
+    """Place a batch operation: its position among them, and the lane."""
+    check_field("batch position", position)
+    check_field("lane", lane)
+    return (position << 16) + lane
 
 
 def counters(

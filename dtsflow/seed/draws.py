@@ -8,7 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dtsflow.errors import PlanError
-from dtsflow.seed.address import Purpose, counters, key, operation_sub
+from dtsflow.seed.address import (
+    Purpose,
+    batch_id,
+    batch_sub,
+    counters,
+    key,
+    operation_sub,
+)
 from dtsflow.seed.philox import Words, philox4x32
 
 
@@ -83,6 +90,33 @@ def operation_draws(
     )
     drawn = philox4x32(addresses, key(seed)).reshape(len(ids), 4 * len(layout.block))
     return [Draws(drawn[:, columns]) for columns in layout.columns]
+
+
+def batch_draws(  # noqa: PLR0913  # one argument for each field of an address
+    *,
+    seed: int,
+    step: int,
+    epoch: int,
+    phase: int,
+    lanes: npt.NDArray[np.int64],
+    words: int,
+    position: int = 0,
+    view: int = 0,
+) -> Draws:
+    """Draw for one operation on a whole batch: `words` for each of `lanes`.
+
+    Raises:
+        PlanError: A number has no room in an address.
+    """
+    addresses = counters(
+        batch_id(step, view),
+        block=np.arange(-(-words // 4)),
+        epoch=epoch,
+        purpose=Purpose.BATCH,
+        phase=phase,
+        sub=np.array([[batch_sub(position, int(lane))] for lane in lanes], np.int64),
+    )
+    return Draws(philox4x32(addresses, key(seed)).reshape(len(lanes), -1)[:, :words])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

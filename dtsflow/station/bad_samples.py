@@ -135,7 +135,7 @@ class BadSamples:
             stop=self._stop,
         )
         place = chunk.places[number : number + 1]
-        stands_for = chunk.samples.ids[number : number + 1]
+        stands_for = chunk.samples.draw_ids[number : number + 1]
         for found in candidates:
             candidate = dataclasses.replace(found, stands_for=stands_for)
             if not engine.fill(candidate, self._address, chunk.zone, place):

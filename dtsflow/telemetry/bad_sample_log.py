@@ -16,6 +16,11 @@ BAD_SAMPLES = "bad_samples.jsonl"
 REMEMBERED = 1000
 
 
+def bad_samples_file(rank: int | str) -> str:
+    """Name of the list of a rank other than 0."""
+    return f"bad_samples.rank{rank}.jsonl"
+
+
 @dataclass(frozen=True, slots=True)
 class BadRow:
     """A row that was handed out with a substitute, or masked: one line of the list.
@@ -52,16 +57,20 @@ class BadSampleLog:
         on_error: What becomes of them.
         max_errors: How many may be handed out; None: any number.
         folder: The run folder, where `bad_samples.jsonl` grows; None: nowhere.
+        rank: Whose list it is; each rank has its own.
 
     Attributes:
         count: All of them so far.
         first: The first thousand.
     """
 
-    def __init__(self, on_error: OnError, max_errors: MaxErrors, folder: Path | None) -> None:
+    def __init__(
+        self, on_error: OnError, max_errors: MaxErrors, folder: Path | None, rank: int = 0
+    ) -> None:
         self._on_error = on_error
         self._max_errors = max_errors
-        self._path = None if folder is None else folder / BAD_SAMPLES
+        name = bad_samples_file(rank) if rank else BAD_SAMPLES
+        self._path = None if folder is None else folder / name
         self.count = 0
         self.first: list[BadRow] = []
 

@@ -10,8 +10,8 @@ from typing import IO, Any
 
 from dtsflow.errors import ConfigError
 from dtsflow.ranks.rank import Rank
-from dtsflow.state import STATE
-from dtsflow.telemetry.bad_sample_log import BAD_SAMPLES
+from dtsflow.state import STATE, rank_state, states_beside
+from dtsflow.telemetry.bad_sample_log import BAD_SAMPLES, bad_samples_file
 from dtsflow.volume.replacing import sync_folder
 
 RUNS = Path("runs")
@@ -33,11 +33,13 @@ class RunFolder:
 
     Attributes:
         path: The folder.
+        rank: Whose part in it this is.
         command: The command line that started the run, empty in the library.
         log_file: The handler that writes the log.
     """
 
     path: Path
+    rank: int
     command: str
     log_file: logging.FileHandler
 
@@ -48,22 +50,37 @@ class RunFolder:
         What an unfinished one left stays as it is; `begin_anew` clears it away.
 
         Raises:
-            ConfigError: `name` leads out of the folder `runs`.
+            ConfigError: `name` leads out of the folder `runs`, or the folder belongs to
+                an open run.
         """
-        parts = Path(name).parts
-        if Path(name).is_absolute() or ".." in parts or not parts:
-            raise ConfigError(f"name: {name!r} must name a folder inside {RUNS}/.")
-        path = RUNS.joinpath(*parts)
-        log_name = f"rank{rank.index}.log"
+        path = run_path(name)
         try:
-            if (path / REPORT).exists() and not _is_locked(path / log_name):
+            if (path / REPORT).exists() and not _is_locked(path / _log_name(rank)):
                 path.rename(_free_name(path))
             path.mkdir(parents=True, exist_ok=True)
-            # The current folder may change while the run lasts.
-            path = path.absolute()
-            log_file = logging.FileHandler(path / log_name, encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"name: {path} cannot be made a run folder: {error}.") from error
+        # The current folder may change while the run lasts.
+        return cls.enter(path.absolute(), rank, command)
+
+    @classmethod
+    def enter(
+        cls, path: str | Path, rank: Rank, command: str = "", *, anew: bool = False
+    ) -> "RunFolder":
+        """Keep a log of this rank in the run folder `path`, which is there.
+
+        `anew` forgets what this rank left there before.
+
+        Raises:
+            ConfigError: The folder cannot be written to, or belongs to an open run.
+        """
+        path = Path(path)
+        try:
+            log_file = logging.FileHandler(path / _log_name(rank), encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(
+                f"name: {path} is no folder for rank {rank.index}: {error}."
+            ) from error
         if not _lock(log_file.stream):
             log_file.close()
             raise ConfigError(f"name: {path} belongs to a run that is still open. Choose another.")
@@ -71,19 +88,32 @@ class RunFolder:
         log_file.setFormatter(logging.Formatter(line))
         _LOGGER.addHandler(log_file)
         _LOGGER.setLevel(min(_LOGGER.level or logging.INFO, logging.INFO))
-        return cls(path, command, log_file)
+        folder = cls(path, rank.index, command, log_file)
+        if anew:
+            folder.forget_log()
+        return folder
+
+    def forget_log(self) -> None:
+        """Begin the log anew."""
+        os.truncate(self.log_file.baseFilename, 0)
 
     def begin_anew(self) -> None:
-        """Forget the unfinished run that was here: its log, state, parts and list."""
-        os.truncate(self.log_file.baseFilename, 0)
-        parts = self.path.glob(PART.format("*"))
-        for left in (self.state, self.path / BAD_SAMPLES, *parts):
+        """Forget the unfinished run that was here: its log, state, parts and lists."""
+        self.forget_log()
+        parts, lists = self.path.glob(PART.format("*")), self.path.glob(bad_samples_file("*"))
+        for left in (self.path / BAD_SAMPLES, *parts, *lists):
+            left.unlink(missing_ok=True)
+        self.forget_states()
+
+    def forget_states(self) -> None:
+        """Remove the states of all ranks."""
+        for left in states_beside(self.path / STATE):
             left.unlink(missing_ok=True)
 
     @property
     def state(self) -> Path:
-        """The file that says where the run goes on; only an unfinished run has it."""
-        return self.path / STATE
+        """The file that says where this rank goes on; only an unfinished run has it."""
+        return self.path / (rank_state(self.rank) if self.rank else STATE)
 
     def write(self, name: str, text: str, *, durable: bool = False) -> None:
         """Write one file of the folder, whole or not at all.
@@ -103,7 +133,7 @@ class RunFolder:
     def write_report(self, report: dict[str, Any]) -> None:
         """Write the report, which makes the run a finished one."""
         self.write(REPORT, json.dumps(report, indent=2) + "\n")
-        self.state.unlink(missing_ok=True)
+        self.forget_states()
 
     def write_part(self, report: dict[str, Any]) -> None:
         """Write the report of a part of the run, which goes on later."""
@@ -116,6 +146,22 @@ class RunFolder:
         """Close the log."""
         _LOGGER.removeHandler(self.log_file)
         self.log_file.close()
+
+
+def run_path(name: str) -> Path:
+    """The folder of run `name`, from the current folder on.
+
+    Raises:
+        ConfigError: `name` leads out of the folder `runs`.
+    """
+    parts = Path(name).parts
+    if Path(name).is_absolute() or ".." in parts or not parts:
+        raise ConfigError(f"name: {name!r} must name a folder inside {RUNS}/.")
+    return RUNS.joinpath(*parts)
+
+
+def _log_name(rank: Rank) -> str:
+    return f"rank{rank.index}.log"
 
 
 def _lock(file: IO[str] | None) -> bool:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -35,15 +36,20 @@ class VolumeSet:
     Blocks are numbered through all files in volume order, empty ones included, and a
     sample's id is its index in that order. An MNIST or CIFAR file counts as one block.
     `counts` and `first_ids` have one read-only entry per block.
+
+    A mix is the files of all its sources, one source after the other (`mixed.py`);
+    `files_of_sources` says how many are whose. They may differ in level and size only.
     """
 
     files: tuple[VolumeFile, ...]
+    files_of_sources: tuple[int, ...] = ()
     counts: npt.NDArray[np.int64] = field(init=False, repr=False)
     first_ids: npt.NDArray[np.int64] = field(init=False, repr=False)
     first_blocks: npt.NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         assert self.files
+        assert sum(self.files_of_sources) in (0, len(self.files))
         counts = np.concatenate([file.counts for file in self.files])
         blocks = np.array([len(file.counts) for file in self.files], np.int64)
         derived = {
@@ -81,8 +87,11 @@ class VolumeSet:
 
     @property
     def level(self) -> int:
-        """How the images were compressed, 0 to 3; always 0 for pixels."""
-        return self.files[0].header.compress_level if self.kind.in_blocks else 0
+        """How the images were compressed, 0 to 3; always 0 for pixels.
+
+        Of a mix it is the first source's.
+        """
+        return _level(self.files[0])
 
     @property
     def is_training(self) -> bool:
@@ -93,6 +102,13 @@ class VolumeSet:
     def num_blocks(self) -> int:
         """Blocks of all files."""
         return len(self.counts)
+
+    @property
+    def blocks_of_sources(self) -> tuple[int, ...]:
+        """The number of blocks of each source of a mix; empty without one."""
+        counts = [len(file.counts) for file in self.files]
+        ends = accumulate(self.files_of_sources, initial=0)
+        return tuple(sum(counts[first:last]) for first, last in pairwise(ends))
 
     @property
     def num_samples(self) -> int:
@@ -128,17 +144,19 @@ class VolumeSet:
     def span(self, block: int) -> BlockSpan:
         """Where block number `block` of the set lies on disk.
 
-        A pixel set's one block is everything after the header area: labels, pixels.
+        A pixel file's one block is everything after the header area: labels, pixels.
         """
         number, file = self._locate(block)
         if self.kind.in_blocks:
             return BlockSpan(file.path, (1 + number) * BLOCK_BYTES, BLOCK_BYTES, number)
-        nbytes = self.num_samples * self._small.record_bytes
+        nbytes = file.num_samples * self._small.record_bytes
         return BlockSpan(file.path, SMALL_AREA_BYTES, nbytes, 0)
 
     def index_bytes(self, block: int) -> int:
         """How many leading bytes of a block's span `index` needs to see."""
-        return BLOCK_HEADER_BYTES[self.level] if self.kind.in_blocks else int(self.counts[block])
+        if not self.kind.in_blocks:
+            return int(self.counts[block])
+        return BLOCK_HEADER_BYTES[_level(self._locate(block)[1])]
 
     def index(self, block: int, memory: npt.NDArray[np.uint8]) -> BlockIndex:
         """Check the bytes just read from `span(block)`; say where samples lie in them.
@@ -150,8 +168,8 @@ class VolumeSet:
         """
         number, file = self._locate(block)
         if not self.kind.in_blocks:
-            return self._small.index(memory, self.num_samples, file.path)
-        index = parse_block(memory, path=file.path, block=number, level=self.level)
+            return self._small.index(memory, file.num_samples, file.path)
+        index = parse_block(memory, path=file.path, block=number, level=_level(file))
         if len(index) != self.counts[block]:
             raise BlockError(
                 f"block {number} of {file.path} has {len(index)} samples, it had "
@@ -243,3 +261,7 @@ class VolumeSet:
             raise IndexError(f"block {block} of a set with {self.num_blocks} blocks")
         which = int(np.searchsorted(self.first_blocks, block, side="right")) - 1
         return block - int(self.first_blocks[which]), self.files[which]
+
+
+def _level(file: VolumeFile) -> int:
+    return file.header.compress_level if file.header.dataset_type.in_blocks else 0

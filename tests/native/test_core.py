@@ -20,7 +20,7 @@ from dtsflow.decode.pillow import PillowDecoder
 from dtsflow.decode.turbojpeg import TurboDecoder
 from dtsflow.errors import DecodeError
 from dtsflow.native.core import load
-from dtsflow.native.steps import CASTS, Status, StepKind
+from dtsflow.native.steps import CASTS, OWN_FIRST, STEP_NUMBERS, Status, StepKind
 from dtsflow.po.normalize import Normalize
 from dtsflow.po.resample import resample
 from dtsflow.seed import philox
@@ -58,6 +58,14 @@ def program_of(kinds: list[StepKind], *, encoded: bool, channels: int = 3) -> An
     )
 
 
+def packed(params: list[list[int]]) -> npt.NDArray[np.int32]:
+    """Steps of one sample, decoded whole unless a seventh number says otherwise."""
+    made = np.zeros((len(params), 1, STEP_NUMBERS), np.int32)
+    for step, numbers in zip(made, params, strict=True):
+        step[0, :7] = [*numbers, 1][:7]
+    return made
+
+
 def run(
     program: Any,
     data: bytes | Pixels,
@@ -74,7 +82,7 @@ def run(
         zero,
         np.array([len(memory)], np.int64),
         np.array([shape], np.int32),
-        np.array([[*step, 1][:7] for step in params], np.int32).reshape(len(params), 1, 7),
+        packed(params),
         out.view(np.uint8).reshape(-1),
         zero,
         np.array([out.shape[:2]], np.int32),
@@ -401,7 +409,7 @@ def test_places_outside_the_arrays_are_refused(offset: int, size: int, row: int)
             np.array([offset]),
             np.array([size]),
             np.array([[8, 8]], np.int32),
-            np.empty((0, 1, 7), np.int32),
+            np.empty((0, 1, STEP_NUMBERS), np.int32),
             np.zeros(192, np.uint8),
             np.array([row]),
             np.array([[8, 8]], np.int32),
@@ -520,3 +528,36 @@ def test_garbage_behind_the_end_does_not_matter() -> None:
     for garbage in (b"x" * 100, bytes(4096), b"\xff\xd9", data):
         assert probe(data + garbage)[3] == Status.OK
         assert np.array_equal(crop(data + garbage, (5, 5), (0, 0, 5, 5)), clean)
+
+
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [
+        (StepKind.JITTER, [4, -1, -1, -1]),
+        (StepKind.JITTER, [0, -1, -1, -1, np.float32(-1).view(np.int32)]),
+        (StepKind.JITTER, [0, -1, -1, -1, np.float32(np.nan).view(np.int32)]),
+        (StepKind.JITTER, [3, -1, -1, -1, 0, 0, 0, 256]),
+        (StepKind.BLUR, [30]),
+        (StepKind.BLUR, [1, 7]),
+        (StepKind.POSTERIZE, [9]),
+        (StepKind.SHARPEN, [np.float32(np.inf).view(np.int32)]),
+        (StepKind.AUGMENT, [int(StepKind.AUGMENT), -1]),
+        (StepKind.AUGMENT, [int(StepKind.POSTERIZE), 9]),
+    ],
+)
+def test_numbers_that_no_operation_draws_are_a_status(kind: StepKind, own: list[int]) -> None:
+    numbers = np.zeros((1, 1, STEP_NUMBERS), np.int32)
+    numbers[0, 0, OWN_FIRST : OWN_FIRST + len(own)] = own
+    image, out = np.zeros(192, np.uint8), np.full(192, 0xCC, np.uint8)
+    zero, side, status = np.zeros(1, np.int64), np.array([[8, 8]], np.int32), np.empty(1, np.int32)
+    core.run_chunk(
+        program_of([kind], encoded=False),
+        image, zero, np.array([192]), side, numbers, out, zero, side, status,
+    )  # fmt: skip
+    assert status[0] == Status.MISFIT
+    assert (out == 0xCC).all()
+
+
+def test_noise_is_refused_without_its_normals() -> None:
+    with pytest.raises(ValueError, match="noise takes the normals"):
+        program_of([StepKind.NOISE], encoded=False)

@@ -7,10 +7,18 @@ from dtsflow.errors import PlanError
 from dtsflow.po import (
     CenterCrop,
     Chain,
+    ColorJitter,
+    GaussianBlur,
+    GaussianNoise,
     Normalize,
+    RandAugment,
+    RandomAutocontrast,
+    RandomErasing,
+    RandomGrayscale,
     RandomHorizontalFlip,
     RandomResizedCrop,
     Resize,
+    TrivialAugmentWide,
 )
 from dtsflow.po.operation import Draws, Image, Operation, Params, Pixels, Row, Sizes
 from dtsflow.spec import ImageSpec
@@ -46,7 +54,23 @@ class Invert:
 
 
 @pytest.mark.parametrize(
-    "named", [CenterCrop, Chain, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize]
+    "named",
+    [
+        CenterCrop,
+        Chain,
+        ColorJitter,
+        GaussianBlur,
+        GaussianNoise,
+        Normalize,
+        RandAugment,
+        RandomAutocontrast,
+        RandomErasing,
+        RandomGrayscale,
+        RandomHorizontalFlip,
+        RandomResizedCrop,
+        Resize,
+        TrivialAugmentWide,
+    ],
 )
 def test_yaml_finds_each_operation(named: type) -> None:
     assert is_configurable(named)

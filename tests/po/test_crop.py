@@ -183,3 +183,11 @@ def test_center_crop_is_torchvisions(h: int, w: int, height: int, width: int) ->
     out = np.full((height, width, 3), 0xCC, np.uint8)
     op.apply(image, out, row)
     assert np.array_equal(out, torchvision_center_crop(image, height, width))
+
+
+@given(integers(1, 20), integers(1, 20), integers(1, 20))
+def test_upstreams_center_crop_takes_the_first_of_two_places(h: int, w: int, side: int) -> None:
+    row = CenterCrop(side, compat="upstream").draw(NONE, np.array([[h, w]]))[0]
+    for place, of in ((row["y"], h), (row["x"], w)):
+        inside, outside = min(of, side), side - min(of, side)
+        assert place == (of - inside) // 2 - outside // 2

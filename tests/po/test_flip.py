@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dtsflow.po import RandomHorizontalFlip
+from dtsflow.po import RandomHorizontalFlip, RandomVerticalFlip
 from dtsflow.po.flip import FLIP
 from dtsflow.po.operation import Draws
 from dtsflow.spec import ImageSpec
@@ -43,3 +43,22 @@ def test_sizes_and_specs_pass_through() -> None:
 def test_what_is_no_probability_is_refused(p: float) -> None:
     with pytest.raises(ValidationError):
         RandomHorizontalFlip(p)
+
+
+def test_top_becomes_bottom_where_the_draw_is_below_p() -> None:
+    op = RandomVerticalFlip(0.25)
+    words = np.array([[(1 << 30) - 1], [1 << 30]], np.uint32)
+    rows = op.draw(Draws(words), np.ones((2, 2), np.int64))
+    image = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    for row, expected in zip(rows, (image[::-1], image), strict=True):
+        out = np.zeros((2, 2, 3), np.uint8)
+        op.apply(image, out, row)
+        assert np.array_equal(out, expected)
+    assert op.out_sizes(np.array([[3, 4]]), rows).tolist() == [[3, 4]]
+    assert op.out_spec(ImageSpec(None, 5, 3)) == ImageSpec(None, 5, 3)
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.1])
+def test_what_is_no_probability_is_refused_top_to_bottom_too(p: float) -> None:
+    with pytest.raises(ValidationError):
+        RandomVerticalFlip(p)

@@ -11,9 +11,10 @@ from pydantic import ValidationError
 
 from dtsflow.errors import PlanError
 from dtsflow.po import Normalize
-from dtsflow.po.normalize import PRESETS, _bfloat16
+from dtsflow.po.normalize import PRESETS
 from dtsflow.po.operation import NOTHING
 from dtsflow.spec import ImageSpec
+from dtsflow.tensor.bfloat16 import to_bfloat16
 from dtsflow.tensor.dtype import DType
 
 ROW = np.zeros(1, NOTHING)[0]
@@ -73,7 +74,7 @@ def test_each_result_is_the_formula_rounded_step_by_step(preset: str, dtype: DTy
     )
 )
 def test_bfloat16_rounds_to_nearest_even(value: float) -> None:
-    assert _bfloat16(np.array([value], np.float32))[0] == bf16(value)
+    assert to_bfloat16(np.array([value], np.float32))[0] == bf16(value)
 
 
 def test_mnist_has_one_channel() -> None:

@@ -8,10 +8,18 @@ from PIL import Image as PillowImage
 from dtsflow.po import (
     CenterCrop,
     Chain,
+    ColorJitter,
+    GaussianBlur,
+    GaussianNoise,
     Normalize,
+    RandAugment,
+    RandomAutocontrast,
+    RandomErasing,
+    RandomGrayscale,
     RandomHorizontalFlip,
     RandomResizedCrop,
     Resize,
+    TrivialAugmentWide,
 )
 from dtsflow.po.operation import Draws, Operation, Params
 from dtsflow.po.program import Program
@@ -26,6 +34,14 @@ EVERY: tuple[Operation, ...] = (
     Resize((9, 7), fit="exact"),
     Resize(9, fit="square"),
     RandomHorizontalFlip(),
+    ColorJitter(0.4, 0.4, 0.4, 0.1),
+    GaussianBlur(5),
+    GaussianNoise(),
+    RandAugment(),
+    TrivialAugmentWide(),
+    RandomAutocontrast(),
+    RandomErasing(),
+    RandomGrayscale(),
     Normalize(preset="imagenet"),
 )
 LONG = Chain(

@@ -1,7 +1,7 @@
 import pytest
 
 from dtsflow.errors import RanksError
-from dtsflow.ranks.launcher import launched_size
+from dtsflow.ranks.launcher import is_mpi, launched_size
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,15 @@ from dtsflow.ranks.launcher import launched_size
             {"RANK": "0", "WORLD_SIZE": "8", "OMPI_COMM_WORLD_SIZE": "4"},
             ("OMPI_COMM_WORLD_SIZE", 4),
         ),
+        (
+            {
+                "TORCHELASTIC_RUN_ID": "x",
+                "RANK": "0",
+                "WORLD_SIZE": "8",
+                "SLURM_STEP_NUM_TASKS": "2",  # of the srun that started torchrun twice
+            },
+            ("WORLD_SIZE", 8),
+        ),
     ],
 )
 def test_a_launcher_is_known_by_its_variables(
@@ -34,3 +43,8 @@ def test_a_launcher_is_known_by_its_variables(
 def test_a_variable_without_a_number_is_named(name: str, text: str) -> None:
     with pytest.raises(RanksError, match=f"{name} is '{text}'"):
         launched_size({"RANK": "0", name: text})
+
+
+def test_torchrun_alone_does_not_start_mpi() -> None:
+    assert is_mpi("PMI_SIZE")
+    assert not is_mpi("WORLD_SIZE")

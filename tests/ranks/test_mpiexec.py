@@ -12,11 +12,11 @@ MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shut
 
 @pytest.mark.mpi
 @pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec (the extra 'mpi-wheel')")
-def test_one_process_under_a_real_launcher_of_two_is_refused(workdir: Path) -> None:
+def test_ranks_single_under_a_real_launcher_of_two_is_refused(workdir: Path) -> None:
     path = write_block_volume(workdir / "x.dts", [[(jpeg(), 0)]])
     words = [str(MPIEXEC), "-n", "2", sys.executable, "-m", "dtsflow", "+experiment=imagenet_train"]
     done = subprocess.run(
-        [*words, f"volume.path={path}", "tail=pad"],
+        [*words, f"volume.path={path}", "tail=pad", "ranks=single"],
         capture_output=True,
         text=True,
         check=False,

@@ -240,4 +240,4 @@ def test_steps_far_into_an_epoch_cost_no_more_than_the_first() -> None:
     epoch = order.epoch(0)
     late = epoch.rows(order.steps - 1, 1, range(16))
     assert late.valid.all()
-    assert all(len(lane.cuts) <= 200 for lane in epoch._lanes.values())
+    assert all(len(run.cuts) <= 200 for lane in epoch._lanes.values() for run in lane.runs)

@@ -13,6 +13,8 @@ from dtsflow.errors import ClosedError, VolumeError
 from dtsflow.memory.align import PAGE
 from dtsflow.reader import block_reader
 from dtsflow.reader.block_reader import Verify
+from dtsflow.reader.block_table import BlockTable, Layout
+from dtsflow.reader.node_share import node_share
 from dtsflow.reader.order import Rows
 from dtsflow.reader.resident import ResidentStore, resident_bytes
 from dtsflow.testing import damage, jpeg, write_block_set, write_block_volume, write_small_set
@@ -32,11 +34,23 @@ def volumes(tmp_path: Path) -> VolumeSet:
     return scan(write_block_volume(tmp_path / "x.dts", blocks))
 
 
+def store_of(
+    volumes: VolumeSet,
+    delivery: tuple[int, ...],
+    io_threads: int,
+    verify: Verify = Verify.BLOCK,
+) -> ResidentStore:
+    needed = volumes.counts > 0
+    table = BlockTable(volumes, verify, Layout.of(volumes, needed))
+    blocks = node_share(needed, [np.array(delivery, np.int64)], 0)
+    return ResidentStore(table, blocks, io_threads, verify, 0)
+
+
 @contextmanager
 def opened(
     volumes: VolumeSet, delivery: tuple[int, ...] = (), io_threads: int = 2
 ) -> Iterator[ResidentStore]:
-    store = ResidentStore(volumes, np.array(delivery, np.int64), io_threads, Verify.BLOCK, 0)
+    store = store_of(volumes, delivery, io_threads)
     try:
         yield store
     finally:
@@ -108,7 +122,7 @@ def test_a_flipped_bit_shows_unless_nothing_is_verified(
 ) -> None:
     path = write_indexed(tmp_path / "x.dts", [IMAGES[:4], IMAGES[4:]])
     damage(path, BLOCK_BYTES + 5000, b"\x55")
-    store = ResidentStore(scan(path), np.array([0]), 1, verify, 0)
+    store = store_of(scan(path), (0,), 1, verify)
     try:
         refused = store.gather(rows_of(scan(path), 0, 8)).refused
     finally:
@@ -230,7 +244,7 @@ def test_the_plan_counts_whole_blocks_and_an_index_entry_per_sample(
     pages = -(-11 * 785 // PAGE)
     assert resident_bytes(small) == pages * PAGE + 11 * 20
     with opened(small) as store:
-        assert store._shared.memory.nbytes == pages * PAGE
+        assert store._shared.table.memory.nbytes == pages * PAGE
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux lists descriptors")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dtsflow.errors import ClosedError, StallError, VolumeError
 from dtsflow.reader import block_reader, patient_file
 from dtsflow.reader.block_reader import Verify
+from dtsflow.reader.merging import Mixing
 from dtsflow.reader.order import EpochOrder, Order, Rows, Shuffle, Tail
 from dtsflow.reader.samples import Samples
 from dtsflow.reader.streaming import StreamingStore, slot_blocks, streaming_bytes
@@ -55,11 +56,13 @@ def valid_only(rows: Rows) -> Rows:
     return rows.only(np.flatnonzero(rows.valid))
 
 
-def check(rows: Rows, samples: Samples) -> None:
+def check(rows: Rows, samples: Samples, stored: int = 0) -> None:
     for number, sample_id in enumerate(rows.ids.tolist()):
         assert bytes(samples.data(number)) == content(sample_id)
         assert samples.labels[number] == sample_id % 5
     assert not samples.refused
+    repeats = 0 if rows.repeats is None else rows.repeats
+    assert samples.draw_ids.tolist() == (rows.ids + repeats * stored).tolist()
 
 
 def deliver(
@@ -67,13 +70,13 @@ def deliver(
 ) -> int:
     """Take all rows of a pass in chunks, as one worker does; how many there were."""
     store.begin(epoch, steps)
-    taken = 0
+    taken, stored = 0, store._shared.volumes.num_samples
     for step in steps:
         rows = epoch.rows(step, 1, lanes)
         for first in range(0, len(rows), chunk):
             part = valid_only(rows[first : first + chunk])
             if len(part):
-                check(part, store.gather(part))
+                check(part, store.gather(part), stored)
                 store.release(part)
                 taken += len(part)
     store.end()
@@ -105,6 +108,42 @@ def test_every_row_of_every_pass_has_its_bytes(
             steps = range(start if epoch else 0, order.steps)
             rows = order.epoch(epoch).rows(steps.start, len(steps), own)
             taken = deliver(store, order.epoch(epoch), own, steps, chunk)
+            assert taken == np.count_nonzero(rows.valid)
+
+
+@given(data=st.data())
+@settings(max_examples=30)
+def test_every_row_of_a_mix_has_its_bytes_and_what_addresses_its_draws(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    own = st.lists(st.integers(0, 6), min_size=1, max_size=5)
+    sources = st.lists(own, min_size=2, max_size=3).filter(lambda counts: any(map(any, counts)))
+    counts = data.draw(sources, "counts")
+    # A source without samples, as a subset may leave one, cannot have a weight.
+    choices = [(), (500, 300, 200)] if all(map(any, counts)) else [()]
+    weights = data.draw(st.sampled_from(choices), "weights")
+    if weights:
+        weights = (*weights[: len(counts) - 1], 1000 - sum(weights[: len(counts) - 1]))
+    mixing = Mixing(("a", "b", "c")[: len(counts)], tuple(map(len, counts)), weights, None)
+    lanes, q = data.draw(st.integers(1, 3), "lanes"), data.draw(st.integers(1, 9), "q")
+    volumes = make(tmp_path_factory.mktemp("v"), [n for blocks in counts for n in blocks])
+    order = order_of(
+        volumes,
+        lanes * q,
+        lanes,
+        tail=data.draw(st.sampled_from([Tail.PAD, Tail.WRAP]), "tail"),
+        shuffle=data.draw(st.sampled_from([Shuffle.NONE, Shuffle.BLOCKS]), "shuffle"),
+        window=data.draw(st.integers(1, 3), "window"),
+        mixing=mixing,
+    )
+    start = data.draw(st.integers(0, order.steps - 1), "start")
+    chunk = data.draw(st.integers(1, 30), "chunk")
+    every = range(lanes)
+    with streaming(volumes, order, every, data.draw(st.integers(1, 3), "io_threads")) as store:
+        for epoch in range(2):
+            steps = range(start if epoch else 0, order.steps)
+            rows = order.epoch(epoch).rows(steps.start, len(steps), every)
+            taken = deliver(store, order.epoch(epoch), every, steps, chunk)
             assert taken == np.count_nonzero(rows.valid)
 
 
@@ -150,7 +189,7 @@ def test_several_workers_take_chunks_at_once(tmp_path: Path) -> None:
 )
 def test_no_window_is_larger_than_its_slot(counts: list[int], lanes: int, window: int) -> None:
     order = Order(np.array(counts, np.int64), lanes * 2, lanes, seed=1, window=window)
-    largest = slot_blocks(order)
+    (largest,) = slot_blocks(order)
     for epoch in range(3):
         for lane in range(lanes):
             for leg in order.epoch(epoch).legs(range(order.steps), lane):

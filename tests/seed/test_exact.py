@@ -1,5 +1,5 @@
 import math
-from decimal import Context, Decimal
+from decimal import Context, Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis.strategies import floats
 
 from dtsflow.errors import PlanError
-from dtsflow.seed.exact import exp, log
+from dtsflow.seed.exact import exp, log, logs, sin_cos
+
+PI = Decimal("3.14159265358979323846264338327950288419716939937510")
 
 
 @given(floats(-8, 8))
@@ -70,3 +72,87 @@ def test_log_is_correctly_rounded() -> None:
 def test_log_refuses_what_has_none(value: float) -> None:
     with pytest.raises(PlanError, match=f"logarithm of {value}"):
         log(value)
+
+
+def true_sine(degrees: Decimal) -> Decimal:
+    """By its series, to forty digits."""
+    with localcontext(prec=50):
+        x = degrees * PI / 180
+        total = term = x
+        k = 1
+        while abs(term) > Decimal("1e-45"):
+            term = -term * x * x / ((k + 1) * (k + 2))
+            total, k = total + term, k + 2
+        return total
+
+
+@given(floats(-720, 720).filter(lambda x: x == 0 or abs(x) > 1e-300))
+def test_sine_and_cosine_are_right_to_the_last_bit_or_two(degrees: float) -> None:
+    sine, cosine = (Decimal(float(value)) for value in sin_cos(degrees))
+    for made, truth in (
+        (sine, true_sine(Decimal(degrees))),
+        (cosine, true_sine(Decimal(degrees) + 90)),
+    ):
+        assert abs(made - truth) <= abs(truth) * Decimal("4e-16") + Decimal("1e-40")
+
+
+def test_quarter_turns_are_exact() -> None:
+    sine, cosine = sin_cos([-360, -270, -180, -90, -0.0, 90, 180, 270, 360])
+    assert sine.tolist() == [0, 1, 0, -1, 0, 1, 0, -1, 0]
+    assert cosine.tolist() == [1, 0, -1, 0, 1, 0, -1, 0, 1]
+    assert not np.signbit(sine[[0, 2, 4, 6, 8]]).any()
+
+
+def test_sines_are_the_same_chain_of_adds_and_multiplies_in_plain_python() -> None:
+    for x in np.linspace(-45, 45, 333).tolist():
+        rest = x * (math.pi / 180)
+        square = rest * rest
+        sine = (-1) ** 8 / math.factorial(17)
+        cosine = (-1) ** 9 / math.factorial(18)
+        for k in range(7, 0, -1):
+            sine = sine * square + (-1) ** k / math.factorial(2 * k + 1)
+        for k in range(8, 0, -1):
+            cosine = cosine * square + (-1) ** k / math.factorial(2 * k)
+        made = sin_cos(x)
+        assert float(made[0]) == rest + rest * (square * sine)
+        assert float(made[1]) == 1.0 + square * cosine
+
+
+def test_sines_have_the_same_bits_in_an_array_of_any_length() -> None:
+    x = np.linspace(-400, 400, 997)
+    sine, cosine = sin_cos(x)
+    assert [float(sin_cos(value)[0]) for value in x] == sine.tolist()
+    assert sin_cos(x[::3])[1].tolist() == cosine[::3].tolist()
+    assert sin_cos(np.empty(0))[0].shape == (0,)
+
+
+@pytest.mark.parametrize("degrees", [1.1e6, math.inf, math.nan])
+def test_sines_of_what_is_no_angle_are_refused(degrees: float) -> None:
+    with pytest.raises(PlanError, match="exact sines cover"):
+        sin_cos([0.0, degrees])
+
+
+@given(floats(min_value=1e-300, max_value=1e300))
+def test_logarithms_of_arrays_are_right_to_fifteen_digits(value: float) -> None:
+    truth = Context(prec=40).ln(Decimal(value))
+    assert abs(Decimal(float(logs(value))) - truth) <= abs(truth) * Decimal("1e-15")
+
+
+def test_logarithms_are_exact_at_one_and_near_it_as_right_as_elsewhere() -> None:
+    assert float(logs(1.0)) == 0.0
+    for value in (1 - 2.0**-24, 1 + 2.0**-24, 0.5**0.5, 2**0.5):
+        assert float(logs(value)) == pytest.approx(math.log(value), rel=1e-15)
+
+
+def test_logarithms_have_the_same_bits_in_an_array_of_any_length() -> None:
+    x = np.linspace(1e-6, 3, 997)
+    together = logs(x)
+    assert [float(logs(value)) for value in x] == together.tolist()
+    assert logs(x[::3]).tolist() == together[::3].tolist()
+    assert logs(np.empty(0)).shape == (0,)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
+def test_logarithms_of_what_has_none_are_refused(value: float) -> None:
+    with pytest.raises(PlanError, match="only positive, finite numbers have one"):
+        logs([1.0, value])

@@ -28,6 +28,7 @@ from dtsflow.po import (
 )
 from dtsflow.po.operation import NOTHING, Draws, Params, Pixels, Row, Sizes
 from dtsflow.po.operation import Image as Picture
+from dtsflow.ranks.rank import Rank
 from dtsflow.spec import ImageSpec
 from dtsflow.station import engine
 from dtsflow.station.fused import NativeEngine
@@ -102,7 +103,7 @@ def pipeline_of(path: Path, chain: Chain, *overrides: str) -> Pipeline:
 
 def digest(pipeline: Pipeline) -> dict[str, Any]:
     sink = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
-    with pipeline.plan(pipeline.ranks.start()).open() as run:
+    with pipeline.plan(Rank(0, 1)).open() as run:
         for epoch in (0, 1):
             for batch in run.epoch(epoch):
                 assert not batch.padded[..., batch.images.shape[-1] :].any()
@@ -234,7 +235,7 @@ def test_a_bad_image_after_a_good_one_never_shows_the_good_one(tmp_path: Path) -
 def test_the_plan_says_what_is_fused_and_what_splits_the_chain(mixed: Path) -> None:
     chain = CHAINS["python in the middle"]
     pipeline = pipeline_of(mixed, chain)
-    text = plan_text(pipeline.plan(pipeline.ranks.start()))
+    text = plan_text(pipeline.plan(Rank(0, 1)))
     lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
     assert "native call 1" in lines["decode"]
     assert "native call 1" in lines["po.operations[0]"]
@@ -248,7 +249,7 @@ def test_pillow_and_the_switch_choose_the_reference(
 ) -> None:
     def engine_of(*overrides: str) -> engine.Engine:
         pipeline = pipeline_of(mixed, CHAINS["train"], *overrides)
-        return pipeline.plan(pipeline.ranks.start()).phases["train"].engine()
+        return pipeline.plan(Rank(0, 1)).phases["train"].engine()
 
     assert isinstance(engine_of(), NativeEngine)
     assert isinstance(engine_of("decode=pillow"), ReferenceEngine)

@@ -115,3 +115,35 @@ def test_a_run_may_change_the_current_folder(
         monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
         folder.write_report({})
     assert (before / "runs/a/report.json").is_file()
+
+
+def test_other_ranks_keep_their_log_and_state_beside_rank_0s() -> None:
+    with made("a") as first:
+        first.write("state.json", "0")
+        second = RunFolder.enter(first.path, Rank(1, 2))
+        second.write(second.state.name, "1")
+        assert (first.state.name, second.state.name) == ("state.json", "state.rank1.json")
+        LOGGER.info("both")
+        second.close()
+        assert "rank 1 INFO dtsflow: both" in (first.path / "rank1.log").read_text()
+        first.write_report({})
+        names = sorted(path.name for path in first.path.iterdir())
+    assert names == ["rank0.log", "rank1.log", "report.json"]
+
+
+def test_beginning_anew_forgets_what_all_ranks_left() -> None:
+    left = ["state.json", "state.rank3.json", "bad_samples.jsonl", "bad_samples.rank3.jsonl"]
+    with made("a") as folder:
+        for name in [*left, "part.1.json", "config.yaml"]:
+            folder.write(name, "")
+        folder.begin_anew()
+        assert {path.name for path in folder.path.iterdir()} == {"config.yaml", "rank0.log"}
+        LOGGER.info("before")
+        RunFolder.enter(folder.path, Rank(1, 2)).close()
+        RunFolder.enter(folder.path, Rank(1, 2), anew=True).close()
+        assert (folder.path / "rank1.log").read_text() == ""
+
+
+def test_a_rank_that_cannot_enter_says_which() -> None:
+    with pytest.raises(ConfigError, match="is no folder for rank 2"):
+        RunFolder.enter("nowhere", Rank(2, 3))

@@ -9,6 +9,7 @@ from dtsflow import __version__
 from dtsflow.build import build
 from dtsflow.compose import compose
 from dtsflow.plan import Plan
+from dtsflow.ranks.rank import Rank
 from dtsflow.station.engine import StageTimes
 from dtsflow.telemetry import report as module
 from dtsflow.telemetry.counters import Counters
@@ -22,7 +23,7 @@ def plan(tmp_path: Path) -> Plan:
     path = write_small_set(tmp_path / "mnist_test.dts", Kind.MNIST, 10)
     values = compose([f"volume.path={path}", "batch_size=4", "epochs=3", "workers=2"]).values
     pipeline = build(values)
-    return pipeline.plan(pipeline.ranks.start({}))
+    return pipeline.plan(Rank(0, 1))
 
 
 def counters() -> Counters:

@@ -1,11 +1,14 @@
 // The Python module dtsflow.native._core: arrays in, statuses out, the GIL released.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "cpu.hpp"
 #include "crc.hpp"
@@ -71,7 +74,7 @@ Scratch &scratch() {
   return kept;
 }
 
-// shapes: int32 (n, 2), the images' sizes; params: int32 (steps, n, 7); rows: int64 (n),
+// shapes: int32 (n, 2), the images' sizes; params: int32 (steps, n, 23); rows: int64 (n),
 // where in `out` each sample's pixels begin; out_shapes: int32 (n, 2), what comes out.
 void run_chunk(const Program &program, const Memory &memory, const Places &offsets,
                const Places &sizes, const In<std::int32_t> &shapes, const In<std::int32_t> &params,
@@ -82,7 +85,7 @@ void run_chunk(const Program &program, const Memory &memory, const Places &offse
   require(shapes.size() == 2 * count && out_shapes.size() == 2 * count,
           "shapes must hold two numbers a sample");
   require(params.size() == kStepNumbers * count * program.steps(),
-          "params must hold seven numbers a step");
+          "params must hold 23 numbers a step");
   require(rows.size() == count && status.size() == count, "one row and one status a sample");
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t row = rows.data()[i];
@@ -145,14 +148,20 @@ std::uint32_t crc_of(nb::handle buffer, std::uint32_t value) {
 
 void make_program(Program *at, const std::vector<int> &kinds, bool encoded, int channels,
                   int stored_channels, int cast, const In<float> &scale, const In<float> &offset,
-                  const Memory &table) {
+                  const Memory &table, const std::optional<In<std::int16_t>> &normals) {
   require(channels >= 1 && channels <= 4 && stored_channels >= channels && stored_channels <= 8,
           "1 to 4 channels, stored in up to 8");
   require(cast >= 0 && cast <= static_cast<int>(Cast::fp32), "unknown cast");
   std::vector<StepKind> steps;
   for (const int kind : kinds) {
-    require(kind >= 0 && kind <= static_cast<int>(StepKind::mirror), "unknown step");
     steps.push_back(static_cast<StepKind>(kind));
+    require(Program::knows(steps.back()), "unknown step");
+    require(steps.back() != StepKind::noise || normals, "noise takes the normals");
+  }
+  std::vector<std::int16_t> quantiles;
+  if (normals) {
+    require(normals->size() == kNormals, "32768 normals");
+    quantiles.assign(normals->data(), normals->data() + kNormals);
   }
   Finish finish;
   finish.cast = static_cast<Cast>(cast);
@@ -163,7 +172,7 @@ void make_program(Program *at, const std::vector<int> &kinds, bool encoded, int 
             "a table of 256 elements a channel");
   }
   new (at) Program(std::move(steps), encoded, channels, stored_channels, finish.cast, scale.data(),
-                   offset.data(), table.data());
+                   offset.data(), table.data(), std::move(quantiles));
 }
 
 }  // namespace
@@ -171,7 +180,7 @@ void make_program(Program *at, const std::vector<int> &kinds, bool encoded, int 
 NB_MODULE(_core, module) {
   nb::class_<Program>(module, "Program")
       .def("__init__", &make_program, "kinds"_a, "encoded"_a, "channels"_a, "stored_channels"_a,
-           "cast"_a, "scale"_a, "offset"_a, "table"_a);
+           "cast"_a, "scale"_a, "offset"_a, "table"_a, "normals"_a = nb::none());
   module.def("probe", &probe, "memory"_a, "offsets"_a, "sizes"_a, "facts"_a);
   module.def("run_chunk", &run_chunk, "program"_a, "memory"_a, "offsets"_a, "sizes"_a, "shapes"_a,
              "params"_a, "out"_a, "rows"_a, "out_shapes"_a, "status"_a);

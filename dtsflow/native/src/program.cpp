@@ -4,13 +4,20 @@
 #include <cstring>
 #include <utility>
 
+#include "family.hpp"
+
 namespace dtsflow {
 namespace {
 
-// Of an image or a window: bytes of a row, twice the taps of an axis and the like fit an int.
-constexpr int kMostSide = 1 << 24;
+bool cuts(StepKind kind) {
+  return kind == StepKind::scale || kind == StepKind::scale_plain || kind == StepKind::crop;
+}
 
-bool cuts(StepKind kind) { return kind != StepKind::mirror; }
+// Whether a mirror before such a step can be left for later.
+bool is_blind(StepKind kind) {
+  const Form *const form = form_of(kind);
+  return form ? form->is_blind : !cuts(kind);
+}
 
 bool is_inside(const StepParams &p, int height, int width) {
   return p.y >= 0 && p.x >= 0 && p.h >= 1 && p.w >= 1 && p.h <= height - p.y && p.w <= width - p.x;
@@ -24,21 +31,6 @@ View cut(const View &view, int y, int x, int h, int w) {
   return part;
 }
 
-// Rows of scratch begin on 64 bytes, and vector code may run past each row's end.
-std::ptrdiff_t padded_stride(int width, int channels) {
-  return (static_cast<std::ptrdiff_t>(width) * channels + 63) / 64 * 64;
-}
-
-std::uint8_t *image(Buffer<std::uint8_t> &buffer, int height, int width, int channels, View &made) {
-  made.stride = padded_stride(width, channels);
-  made.height = height;
-  made.width = width;
-  made.channels = channels;
-  std::uint8_t *const data = buffer.room(static_cast<std::size_t>(made.stride * height));
-  made.data = data;
-  return data;
-}
-
 // The part of the window that lies in the image; empty where they do not meet.
 Window visible(const StepParams &p, int height, int width) {
   const int top = std::clamp<int>(p.y, 0, height), left = std::clamp<int>(p.x, 0, width);
@@ -47,17 +39,16 @@ Window visible(const StepParams &p, int height, int width) {
   return {top, left, std::max(bottom - top, 0), std::max(right - left, 0)};
 }
 
-// Cut a window out of `view`, whose first pixel is the image's (origin_y, origin_x).
-Status crop(View &view, const StepParams &p, int origin_y, int origin_x,
-            Buffer<std::uint8_t> &buffer) {
-  const std::int64_t y = std::int64_t{p.y} - origin_y, x = std::int64_t{p.x} - origin_x;
+// Cut a window out of `view`, which begins where `origin` does in the image.
+Status crop(View &view, const StepParams &p, const Window &origin, Images &images) {
+  const std::int64_t y = std::int64_t{p.y} - origin.y, x = std::int64_t{p.x} - origin.x;
   if (p.h < 1 || p.w < 1 || p.h > kMostSide || p.w > kMostSide) return Status::misfit;
   if (y >= 0 && x >= 0 && y + p.h <= view.height && x + p.w <= view.width) {
     view = cut(view, static_cast<int>(y), static_cast<int>(x), p.h, p.w);
     return Status::ok;
   }
   View made;
-  std::uint8_t *const to = image(buffer, p.h, p.w, view.channels, made);
+  std::uint8_t *const to = images.next(p.h, p.w, view.channels, made);
   if (!to) return Status::no_memory;
   std::memset(to, 0, static_cast<std::size_t>(made.stride * p.h));
   const std::int64_t top = std::max<std::int64_t>(y, 0), left = std::max<std::int64_t>(x, 0);
@@ -72,22 +63,47 @@ Status crop(View &view, const StepParams &p, int origin_y, int origin_x,
   return Status::ok;
 }
 
-void mirror_into(const View &view, std::uint8_t *to, std::ptrdiff_t stride) {
+// As `crop`, then scale.
+Status scale(View &view, const StepParams &p, const Window &origin, bool antialias,
+             Images &images, ResampleScratch &scratch) {
+  StepParams local = p;
+  local.y -= origin.y;
+  local.x -= origin.x;
+  if (!is_inside(local, view.height, view.width) || p.out_h < 1 || p.out_w < 1 ||
+      p.out_h > kMostSide || p.out_w > kMostSide) {
+    return Status::misfit;
+  }
+  View made;
+  std::uint8_t *const to = images.next(p.out_h, p.out_w, view.channels, made);
+  if (!to) return Status::no_memory;
+  const Status status = resample(cut(view, local.y, local.x, local.h, local.w), p.out_h, p.out_w,
+                                 antialias, to, made.stride, scratch);
+  if (status == Status::ok) view = made;
+  return status;
+}
+
+Status mirror(View &view, Images &images) {
+  View made;
   const int channels = view.channels;
-  for (int y = 0; y < view.height; ++y, to += stride) {
+  std::uint8_t *to = images.next(view.height, view.width, channels, made);
+  if (!to) return Status::no_memory;
+  for (int y = 0; y < view.height; ++y, to += made.stride) {
     const std::uint8_t *from = view.data + y * view.stride;
     for (int x = 0; x < view.width; ++x, from += channels) {
       std::uint8_t *const pixel = to + static_cast<std::ptrdiff_t>(view.width - 1 - x) * channels;
       for (int c = 0; c < channels; ++c) pixel[c] = from[c];
     }
   }
+  view = made;
+  return Status::ok;
 }
 
 }  // namespace
 
 Program::Program(std::vector<StepKind> steps, bool encoded, int channels, int stored_channels,
-                 Cast cast, const float *scale, const float *offset, const void *table)
-    : steps_(std::move(steps)), encoded_(encoded) {
+                 Cast cast, const float *scale, const float *offset, const void *table,
+                 std::vector<std::int16_t> normals)
+    : steps_(std::move(steps)), encoded_(encoded), normals_(std::move(normals)) {
   finish_.cast = cast;
   finish_.channels = channels;
   finish_.stored_channels = stored_channels;
@@ -99,6 +115,10 @@ Program::Program(std::vector<StepKind> steps, bool encoded, int channels, int st
   finish_.scale = affine_.data();
   finish_.offset = affine_.data() + channels;
   finish_.table = table_.data();
+}
+
+bool Program::knows(StepKind kind) {
+  return cuts(kind) || kind == StepKind::mirror || kind == StepKind::erase || form_of(kind);
 }
 
 std::int64_t Program::pixel_bytes() const {
@@ -120,7 +140,7 @@ Status Program::open(const Source &source, const StepParams *first, int scale, S
   const std::int64_t row = std::int64_t{source.width} * finish_.channels;
   if (source.size != row * source.height) return Status::misfit;
   // Copied: the reader's memory may end right behind the sample, and vector code reads on.
-  std::uint8_t *const to = image(scratch.padded, window.h, window.w, finish_.channels, view);
+  std::uint8_t *const to = Images::shape(scratch.padded, window.h, window.w, finish_.channels, view);
   if (!to) return Status::no_memory;
   for (int y = 0; y < window.h; ++y) {
     std::memcpy(to + y * view.stride,
@@ -130,70 +150,74 @@ Status Program::open(const Source &source, const StepParams *first, int scale, S
   return Status::ok;
 }
 
+bool Program::begins_with_window() const { return !steps_.empty() && cuts(steps_[0]); }
+
 Status Program::run(const Source &source, const StepParams *params, std::ptrdiff_t params_stride,
                     const Target &target, Scratch &scratch) const {
   if (source.height < 1 || source.width < 1 || source.height > kMostSide || source.width > kMostSide) {
     return Status::misfit;
   }
   if (encoded_ && finish_.channels != 3) return Status::misfit;
-  const bool region = !steps_.empty() && cuts(steps_[0]);
-  const int scale = region && encoded_ ? params[0].scale : 1;
-  if (scale != 1 && scale != 2 && scale != 4 && scale != 8) return Status::misfit;
-  const int height = (source.height + scale - 1) / scale;
-  const int width = (source.width + scale - 1) / scale;
+  const bool region = begins_with_window();
+  const int shrunk = region && encoded_ ? params[0].scale : 1;
+  if (shrunk != 1 && shrunk != 2 && shrunk != 4 && shrunk != 8) return Status::misfit;
+  const int height = (source.height + shrunk - 1) / shrunk;
+  const int width = (source.width + shrunk - 1) / shrunk;
   if (region && steps_[0] != StepKind::crop && !is_inside(params[0], height, width)) {
     return Status::misfit;
   }
   View view;
-  Status status = open(source, region ? params : nullptr, scale, scratch, view);
+  Status status = open(source, region ? params : nullptr, shrunk, scratch, view);
   if (status != Status::ok) return status;
-  const Window seen = region ? visible(params[0], height, width) : Window{};
-  if (region && (seen.h < 1 || seen.w < 1)) view.height = view.width = 0;
-  bool mirrored = false;
-  int turn = 0;
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
+  Window origin = region ? visible(params[0], height, width) : Window{};
+  if (region && (origin.h < 1 || origin.w < 1)) view.height = view.width = 0;
+  bool mirrored = false, erased = false;
+  scratch.step.normals = normals_.empty() ? nullptr : normals_.data();
+  for (std::size_t i = 0; i < steps_.size(); ++i, origin = {}) {
+    const StepKind kind = steps_[i];
     const StepParams &p = params[static_cast<std::ptrdiff_t>(i) * params_stride];
-    const int origin_y = i == 0 ? seen.y : 0, origin_x = i == 0 ? seen.x : 0;
-    Buffer<std::uint8_t> &buffer = scratch.images[turn];
-    if (mirrored && cuts(steps_[i])) {  // only mirrors at the end are left to the write
-      View made;
-      std::uint8_t *const to = image(buffer, view.height, view.width, view.channels, made);
-      if (!to) return Status::no_memory;
-      mirror_into(view, to, made.stride);
-      view = made;
-      mirrored = false;
-      turn ^= 1;
+    if (kind == StepKind::erase) {
+      erased = true;
+      if (p.h != 0 && !is_inside(p, target.height, target.width)) return Status::misfit;
+      continue;
     }
-    if (steps_[i] == StepKind::mirror) {
+    if (kind == StepKind::mirror) {
       mirrored = mirrored != (p.y != 0);
       continue;
     }
-    if (steps_[i] == StepKind::crop) {
-      const std::uint8_t *const before = view.data;
-      status = crop(view, p, origin_y, origin_x, scratch.images[turn]);
+    if (mirrored && !is_blind(kind)) {  // other mirrors are left to the write
+      status = mirror(view, scratch.step.images);
       if (status != Status::ok) return status;
-      if (view.data == scratch.images[turn].get() && before != view.data) turn ^= 1;
-      continue;
+      mirrored = false;
     }
-    StepParams local = p;
-    local.y -= origin_y;
-    local.x -= origin_x;
-    if (!is_inside(local, view.height, view.width) || p.out_h < 1 || p.out_w < 1 ||
-        p.out_h > kMostSide || p.out_w > kMostSide) {
-      return Status::misfit;
-    }
-    View made;
-    std::uint8_t *const to = image(scratch.images[turn], p.out_h, p.out_w, view.channels, made);
-    if (!to) return Status::no_memory;
-    status = resample(cut(view, local.y, local.x, local.h, local.w), p.out_h, p.out_w,
-                      steps_[i] == StepKind::scale, to, made.stride, scratch.resample);
+    status = step(kind, p, origin, scratch, view);
     if (status != Status::ok) return status;
-    view = made;
-    turn ^= 1;
   }
   if (view.height != target.height || view.width != target.width) return Status::misfit;
   write_row(view, mirrored, finish_, target.data);
+  if (erased) erase(params, params_stride, target);
   return Status::ok;
+}
+
+// One step that makes an image; only the first one has an `origin`.
+Status Program::step(StepKind kind, const StepParams &params, const Window &origin,
+                     Scratch &scratch, View &view) const {
+  Images &images = scratch.step.images;
+  if (kind == StepKind::crop) return crop(view, params, origin, images);
+  if (const Form *const form = form_of(kind)) return form->make(view, params, scratch.step);
+  return scale(view, params, origin, kind == StepKind::scale, images, scratch.step.resample);
+}
+
+// The windows of all erasing steps, which `run` found inside, become zeros.
+void Program::erase(const StepParams *params, std::ptrdiff_t params_stride,
+                    const Target &target) const {
+  for (std::size_t i = 0; i < steps_.size(); ++i, params += params_stride) {
+    if (steps_[i] != StepKind::erase || params->h == 0) continue;
+    for (std::int64_t y = params->y; y < std::int64_t{params->y} + params->h; ++y) {
+      std::memset(target.data + (y * target.width + params->x) * pixel_bytes(), 0,
+                  static_cast<std::size_t>(params->w * pixel_bytes()));
+    }
+  }
 }
 
 }  // namespace dtsflow

@@ -5,25 +5,10 @@
 #include <vector>
 
 #include "jpeg_region.hpp"
-#include "resample.hpp"
+#include "step.hpp"
 #include "write.hpp"
 
 namespace dtsflow {
-
-// The numbers are part of the interface: dtsflow/native/program.py names them too.
-enum class StepKind : int {
-  scale = 0,  // cut the window, then scale it antialiased
-  scale_plain = 1,
-  crop = 2,    // cut the window, zeros where it leaves the image
-  mirror = 3,  // left to right where the first parameter is not 0
-};
-
-// One sample's parameters of one step: the window, the size of what comes out, and in the
-// first step of a JPEG the one part in `scale` (1, 2, 4, 8) that it is decoded at; the
-// window then lies in the scaled image.
-struct StepParams {
-  std::int32_t y, x, h, w, out_h, out_w, scale;
-};
 
 struct Source {
   const std::uint8_t *data;
@@ -39,33 +24,41 @@ struct Target {
 // What one thread keeps from sample to sample.
 struct Scratch {
   JpegDecoder jpeg;
-  ResampleScratch resample;
-  Buffer<std::uint8_t> images[2], padded;
+  StepScratch step;
+  Buffer<std::uint8_t> padded;
 };
 
 class Program {
  public:
   // The tables are copied. `encoded`: samples are JPEGs; otherwise they are pixels.
+  // `normals`: kNormals numbers for the noise, or nothing where no step makes any.
   Program(std::vector<StepKind> steps, bool encoded, int channels, int stored_channels, Cast cast,
-          const float *scale, const float *offset, const void *table);
+          const float *scale, const float *offset, const void *table,
+          std::vector<std::int16_t> normals = {});
 
   // Run on one sample whose parameters lie `params_stride` entries apart, a step each, and
   // write what must come out `target.height` x `target.width`.
   Status run(const Source &source, const StepParams *params, std::ptrdiff_t params_stride,
              const Target &target, Scratch &scratch) const;
 
+  static bool knows(StepKind kind);
   std::size_t steps() const { return steps_.size(); }
   std::int64_t pixel_bytes() const;
 
  private:
   Status open(const Source &source, const StepParams *first, int scale, Scratch &scratch,
               View &view) const;
+  Status step(StepKind kind, const StepParams &params, const Window &origin, Scratch &scratch,
+              View &view) const;
+  void erase(const StepParams *params, std::ptrdiff_t params_stride, const Target &target) const;
+  bool begins_with_window() const;
 
   std::vector<StepKind> steps_;
   bool encoded_;
   Finish finish_;
   std::vector<float> affine_;
   std::vector<std::uint8_t> table_;
+  std::vector<std::int16_t> normals_;
 };
 
 }  // namespace dtsflow

@@ -1,0 +1,13 @@
+// Brightness, contrast, saturation and hue, as dtsflow/po/jitter.py defines them.
+#pragma once
+
+#include "step.hpp"
+
+namespace dtsflow {
+
+// Own numbers: up to four of 0 brightness, 1 contrast, 2 saturation, 3 hue, in their order,
+// -1 for none; the first three's factors as floats; the shift of the hue, 0 to 255.
+// Hue takes three channels; of one, saturation changes nothing.
+Status jitter(View &view, const StepParams &params, StepScratch &scratch);
+
+}  // namespace dtsflow

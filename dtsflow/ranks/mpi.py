@@ -1,0 +1,165 @@
+"""Ranks that MPI started, under mpirun or srun; the only import of mpi4py."""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import numpy as np
+from pydantic import Field
+
+from dtsflow.configurable import configurable
+from dtsflow.errors import MissingPartError, RanksError
+from dtsflow.ranks.alone import Alone
+from dtsflow.ranks.failure import tell
+from dtsflow.ranks.group import Group
+from dtsflow.ranks.launcher import launched_size
+from dtsflow.ranks.placement import Whereabouts, place
+from dtsflow.ranks.rank import Rank
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+_LONGEST_PAUSE_S = 0.01
+
+
+@configurable
+class Mpi:
+    """The processes of MPI's world.
+
+    Attributes:
+        timeout_s: How long the ranks wait for each other when they start.
+    """
+
+    timeout_s: Annotated[float, Field(gt=0)] = 600.0
+
+    def join(self, folder: Path | None, environ: Mapping[str, str] | None = None) -> Group:
+        """Join MPI's world, of which all processes call this; `folder` is the run's.
+
+        Raises:
+            MissingPartError: mpi4py, or the MPI library that it needs, is absent.
+            RanksError: The launcher belongs to another MPI, or the run has no folder.
+        """
+        try:
+            from mpi4py import MPI  # noqa: PLC0415  # importing it starts MPI
+        except (ImportError, RuntimeError) as error:  # it raises the latter without a library
+            raise MissingPartError(
+                f"ranks=mpi needs mpi4py and an MPI library: {error}. Install dtsflow[mpi] where "
+                "an MPI is, or dtsflow[mpi-wheel], which brings MPICH."
+            ) from error
+        world = MPI.COMM_WORLD
+        check_world(world.size, MPI.Get_library_version().splitlines()[0], environ)
+        if world.size == 1:
+            return Alone()
+        if folder is None:
+            raise RanksError(f"{world.size} ranks need one run folder: give the run a name.")
+        near = world.Split_type(MPI.COMM_TYPE_SHARED)
+        node = str(near.bcast(world.rank))
+        near.Free()
+        # Apart from what the user's own code sends; left to MPI to free at its end, for
+        # a rank that failed would not come to free it together.
+        return MpiGroup(world.Dup(), Whereabouts.here(node), self.timeout_s)
+
+
+def check_world(size: int, library: str, environ: Mapping[str, str] | None = None) -> None:
+    """Refuse a world of one process where the launcher started several.
+
+    Raises:
+        RanksError: So it is: each process would deliver every sample.
+    """
+    launched = launched_size(os.environ if environ is None else environ)
+    if size > 1 or launched is None:
+        return
+    variable, started = launched
+    raise RanksError(
+        f"{variable} says that {started} processes were started, but MPI's communicator has 1: "
+        f"the launcher is not of the MPI that mpi4py uses, which is {library}. "
+        "Start with the mpiexec of that MPI, or install mpi4py for the launcher's."
+    )
+
+
+class MpiGroup:
+    """A communicator over all processes; satisfies Group.
+
+    Args:
+        world: The communicator, which nothing else uses.
+        told: Where this process runs.
+        timeout_s: How long it waits for the others.
+    """
+
+    def __init__(self, world: "MPI.Intracomm", told: Whereabouts, timeout_s: float) -> None:
+        self._world, self._timeout_s = world, timeout_s
+        self._rank = Rank(world.rank, world.size)
+        everywhere = [Whereabouts.from_text(text) for text in self.gather_texts(told.to_text())]
+        self._rank, self._peers = place(world.rank, everywhere)
+        if self._rank.local_index == 0:
+            _forget_name()
+
+    @property
+    def rank(self) -> Rank:
+        """Which of them this process is."""
+        return self._rank
+
+    @property
+    def is_alone(self) -> bool:
+        """It never is."""
+        return False
+
+    @property
+    def peers(self) -> Sequence[int]:
+        """The ranks on this node, by their local index."""
+        return self._peers
+
+    def gather_texts(self, text: str, *, timeout_s: float | None = None) -> list[str]:
+        """The texts of all ranks, in their order, on every rank.
+
+        Raises:
+            RanksError: A rank did not come in time.
+        """
+        end = time.monotonic() + (timeout_s or self._timeout_s)
+        own = np.frombuffer(text.encode() + b"\0", np.uint8)
+        size = np.array([len(own)], np.int64)
+        sizes = np.zeros(self._rank.size, np.int64)
+        self._finish(self._world.Iallgather(size, sizes), end)
+        starts = np.cumsum(sizes) - sizes
+        every = np.zeros(int(sizes.sum()), np.uint8)
+        where = (every, (sizes.tolist(), starts.tolist()))
+        self._finish(self._world.Iallgatherv(own, where), end)
+        return [bytes(part[:-1]).decode() for part in np.split(every, starts[1:])]
+
+    def _finish(self, request: "MPI.Request", end: float) -> None:
+        """Wait without keeping a core busy, as MPI's own waiting does."""
+        pause = 0.0001
+        while not request.Test():
+            if time.monotonic() > end:
+                raise RanksError(
+                    f"Rank {self._rank.index} of {self._rank.size} waited for the others in vain. "
+                    "The logs of the other ranks say what they were doing."
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def abort(self, reason: str, status: int = 1) -> NoReturn:
+        """End all ranks through MPI, with `reason` told by this one."""
+        tell(self._rank.index, self._rank.size, reason)
+        self._world.Abort(status)
+        raise AssertionError  # it does not return
+
+    def close(self) -> None:
+        """Nothing: MPI ends with the process."""
+
+
+def _forget_name() -> None:
+    """Remove the name of MPICH's own shared memory, which all ranks of a node have now.
+
+    MPICH 5 keeps it in /dev/shm until the end, and leaves it there when a rank is
+    killed; the memory itself stays as long as somebody has it.
+    """
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for path in {line.split()[-1] for line in lines}:
+        if path.startswith("/dev/shm/mpich_shm_"):
+            Path(path).unlink(missing_ok=True)

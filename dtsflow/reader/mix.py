@@ -1,0 +1,99 @@
+"""`reader.mix`: several data sets that are read as one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from dtsflow.configurable import configurable
+from dtsflow.errors import PlanError
+from dtsflow.reader.merging import THOUSAND, Mixing
+from dtsflow.volume.data_set import DataSet
+from dtsflow.volume.data_source import Source
+from dtsflow.volume.dts import Dts
+from dtsflow.volume.mixed import mixed
+from dtsflow.volume.volume_set import VolumeSet
+
+
+@configurable
+class MixedSource:
+    """One of the data sets of a mix.
+
+    Attributes:
+        volume: The data set; without a `_target_`, DTS volumes.
+        weight: Its share of the samples of an epoch, in whole thousandths; None: its
+            samples come once each, as those of all the others.
+    """
+
+    volume: Source | Dts
+    weight: Annotated[float, Field(gt=0, le=1, strict=True)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """The data sets of a mix as one; satisfies Source.
+
+    Attributes:
+        sources: Each by its name, in the order that their sample_ids have.
+        samples: Samples of an epoch, with weights only; None: as many as there are.
+    """
+
+    sources: Mapping[str, MixedSource]
+    samples: int | None = None
+
+    def prepare(self) -> None:
+        """Make what has to exist on disk before planning."""
+        for source in self.sources.values():
+            source.volume.prepare()
+
+    def scan(self, cache: Path | None = None) -> VolumeSet:
+        """Read headers and block counts of all sources; nothing stays open.
+
+        Raises:
+            VolumeError: Files are missing, damaged, or no single whole set.
+            PlanError: The sources' images or classes differ, or one was not packed.
+        """
+        found: dict[str, VolumeSet] = {}
+        for name, source in self.sources.items():
+            scanned = source.volume.scan(cache)
+            if not isinstance(scanned, VolumeSet):
+                raise PlanError(
+                    f"reader.mix.{name}: {scanned.paths[0]} was not packed, and a mix reads "
+                    "volumes. Pack it first, with `dtsflow pack`."
+                )
+            found[name] = scanned
+        return mixed(found)
+
+    def mixing(self, volumes: DataSet) -> Mixing:
+        """How the sources of what `scan` gave take turns."""
+        assert isinstance(volumes, VolumeSet)
+        weights = [source.weight for source in self.sources.values() if source.weight is not None]
+        thousandths = tuple(round(THOUSAND * weight) for weight in weights)
+        return Mixing(tuple(self.sources), volumes.blocks_of_sources, thousandths, self.samples)
+
+    def problem(self) -> str:
+        """What is wrong with the weights and how to mend it; empty if nothing is."""
+        given = {name: source.weight for name, source in self.sources.items()}
+        weights = {name: weight for name, weight in given.items() if weight is not None}
+        if not weights:
+            if self.samples is not None:
+                return (
+                    f"mix_samples={self.samples} needs weights: without them each sample of "
+                    "the mix comes once. Give each source a weight, or leave it out."
+                )
+            return ""
+        if without := [name for name in given if name not in weights]:
+            return (
+                f"mix: {', '.join(weights)} has a weight and {', '.join(without)} has none. Give "
+                "each source a weight, or none."
+            )
+        for name, weight in weights.items():
+            if round(THOUSAND * weight) / THOUSAND != weight or round(THOUSAND * weight) == 0:
+                return f"mix.{name}.weight={weight} is no whole thousandth, such as 0.333."
+        total = sum(round(THOUSAND * weight) for weight in weights.values())
+        if total != THOUSAND:
+            listed = " + ".join(str(weight) for weight in weights.values())
+            return f"mix: the weights {listed} are {total / THOUSAND}, and must be 1 together."
+        return ""

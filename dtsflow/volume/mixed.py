@@ -1,0 +1,60 @@
+"""Several data sets as one: the sources of a mix, one after the other."""
+
+from collections.abc import Mapping
+from itertools import zip_longest
+
+from dtsflow.errors import PlanError
+from dtsflow.volume.volume_set import VolumeSet
+
+
+def mixed(sources: Mapping[str, VolumeSet]) -> VolumeSet:
+    """The data set of a mix, from its named sources in config order.
+
+    Blocks and sample_ids of a source start where those of the one before it end.
+
+    Raises:
+        PlanError: Images or class names differ; says which sources and in what.
+    """
+    (first, one), *others = sources.items()
+    for name, other in others:
+        _check_images(first, one, name, other)
+        _check_classes(first, one, name, other)
+    files = tuple(file for source in sources.values() for file in source.files)
+    return VolumeSet(files, tuple(len(source.files) for source in sources.values()))
+
+
+def _check_images(first: str, one: VolumeSet, name: str, other: VolumeSet) -> None:
+    if (one.layout, one.image) != (other.layout, other.image):
+        raise PlanError(
+            f"reader.mix: {first} holds {_images(one)}, {name} holds {_images(other)}. Mix sources "
+            "of compressed images, or pixel sets of one image size."
+        )
+
+
+def _images(volumes: VolumeSet) -> str:
+    if volumes.layout == "blocks":
+        return "compressed images"
+    image = volumes.image
+    return f"pixels of {image.height} x {image.width} x {image.channels}"
+
+
+def _check_classes(first: str, one: VolumeSet, name: str, other: VolumeSet) -> None:
+    if one.names_classes != other.names_classes:
+        named, unnamed = (first, name) if one.names_classes else (name, first)
+        raise PlanError(
+            f"reader.mix: {named} names its classes and {unnamed} does not, so nobody can tell "
+            f"whether their labels mean the same. Pack {unnamed} again, with its class names."
+        )
+    if not one.names_classes:
+        return  # numbers in all of them
+    for label, (ours, theirs) in enumerate(zip_longest(one.class_names, other.class_names)):
+        if ours != theirs:
+            raise PlanError(
+                f"reader.mix: class {label} is {_word(ours)} in {first} and {_word(theirs)} in "
+                f"{name}. The sources of a mix must have the same classes: pack one of them again, "
+                "with the other's."
+            )
+
+
+def _word(name: str | None) -> str:
+    return "missing" if name is None else repr(name)
