@@ -103,7 +103,12 @@ OPTIONS = sorted(
     for file in group.glob("*.yaml")
 )
 EXPERIMENTS = sorted(file.stem for file in (shipped_conf() / "experiment").glob("*.yaml"))
-NEEDS = {"mnist": Kind.MNIST, "cifar_train": Kind.CIFAR10, "cifar_val": Kind.CIFAR10}
+NEEDS = {
+    "mnist": Kind.MNIST,
+    "mnist_augmented": Kind.MNIST,
+    "cifar_train": Kind.CIFAR10,
+    "cifar_val": Kind.CIFAR10,
+}
 KIND_OF = {
     "mnist": Kind.MNIST,
     "mnist_train": Kind.MNIST,
