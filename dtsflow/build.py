@@ -14,6 +14,7 @@ from dtsflow.errors import ConfigError, DtsflowError
 from dtsflow.phase import Phase
 from dtsflow.phases import MISSING, split_phases
 from dtsflow.pipeline import Pipeline
+from dtsflow.schedules import lift_schedules
 
 _PLAIN = (str, int, float, bool, list, tuple, type(None))  # what a person wrote
 
@@ -30,6 +31,7 @@ def build(values: Mapping[str, Any]) -> Pipeline:
     for name, phase in phases.items():
         place = f"phases.{name}"
         check_node(phase, place, place if values.get("phases") else "", paths)
+        phases[name] = {**phase, "po": lift_schedules(phase.get("po"), f"{place}.po", paths)}
     try:
         made = instantiate({**tree, "phases": phases}, _convert_="all")
     except InstantiationException as error:
@@ -82,7 +84,9 @@ def _names_of(target: type[Any]) -> list[str]:
 def _located(error: InstantiationException, paths: Mapping[str, str]) -> ConfigError:
     """What a class refused, with the config path instead of Hydra's wording."""
     found = re.search(r"full_key: (\S+)", str(error))
-    path = paths.get(found.group(1), found.group(1)) if found else ""
+    path = ""
+    if found:
+        path = paths.get(re.sub(r"[\[\]]", "", found.group(1)), found.group(1))
     cause = error.__cause__
     if isinstance(cause, ValidationError):
         return ConfigError("; ".join(_refusals(cause, path)))

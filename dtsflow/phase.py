@@ -1,24 +1,30 @@
 """A phase: the stages and sizes that train, val, … each have for themselves."""
 
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from typing import Annotated, Literal, Protocol, Self, runtime_checkable
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from dtsflow.arena.batch import Batch
 from dtsflow.configurable import configurable
 from dtsflow.decode.decoder import Decoder
 from dtsflow.decode.on_error import MaxErrors, OnError
 from dtsflow.decode.orientation import Orientation
 from dtsflow.decode.pixels import PixelDecoder
 from dtsflow.native.core import load, warn_absent
+from dtsflow.po.branch import Branch
 from dtsflow.po.chain import Chain
 from dtsflow.po.fused import FusedProgram
 from dtsflow.po.shrink import can_shrink
 from dtsflow.reader.order import Order, Shuffle, Tail, auto_lanes, window_blocks
 from dtsflow.reader.reader import Reader
 from dtsflow.reader.selection import Selection
+from dtsflow.spec import IMAGES
+from dtsflow.station.batch_operations import SOFT_LABELS
 from dtsflow.station.engine import Engine
 from dtsflow.station.fused import NativeEngine
+from dtsflow.station.native_views import NativeViewsEngine, View, cuts
 from dtsflow.station.reference import ReferenceEngine
 from dtsflow.station.station import Station
 from dtsflow.volume.data_set import DataSet
@@ -67,6 +73,15 @@ class Phase:
     lanes: Annotated[int, Field(ge=1, lt=1 << 16, strict=True)] | Auto = "auto"
     tail: Tail = Tail.PAD
 
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        for name in self.po.views:
+            if name == SOFT_LABELS or hasattr(Batch, name):
+                raise ValueError(
+                    f"po.views: {name!r} is something else of a batch. Give the view another name."
+                )
+        return self
+
     @property
     def source(self) -> Source:
         """Where the data set comes from: the volume, or the mix of the reader.
@@ -102,25 +117,37 @@ class Phase:
             mixing=mixing,
         )
 
-    def engine(self, volumes: DataSet, station: Station) -> Engine:
-        """What one worker fills rows of `station` with."""
+    def engine(self, volumes: DataSet, station: Station, branches: Mapping[str, Branch]) -> Engine:
+        """What one worker fills rows of `station` with, through chains of one epoch."""
         pixels = volumes.layout == "pixels"
         decoder = PixelDecoder(volumes.image) if pixels else self.decode.start()
-        program = self.po.program(volumes.image)
-        shrinks = self.decode.scaled and not pixels and can_shrink(self.po.operations)
+        shrinks = (
+            self.decode.scaled
+            and not pixels
+            and all(can_shrink(branch.operations) for branch in branches.values())
+        )
+        programs = {name: branch.program() for name, branch in branches.items()}
+        main, views = programs[IMAGES], {**programs}
+        del views[IMAGES]
         if (core := self.core(volumes)) is None:
-            return ReferenceEngine(decoder, program, shrinks=shrinks)
-        specs = self.po.specs(volumes.image)
-        stored = station.stored_channels(specs[-1].channels, specs[-1].dtype)
-        return NativeEngine(
+            return ReferenceEngine(decoder, main, views=views, shrinks=shrinks)
+        fused = {name: _fused(core, branch, station) for name, branch in branches.items()}
+        engine = NativeEngine(
             core,
             decoder,
-            program,
-            FusedProgram(core, self.po.operations, specs, stored),
+            main,
+            fused[IMAGES],
             volumes.image if pixels else None,
             turns=self.decode.orientation == "apply",
             shrinks=shrinks,
         )
+        if not views:
+            return engine
+        every = {
+            name: View(programs[name], fused[name], cuts(branch.operations))
+            for name, branch in branches.items()
+        }
+        return NativeViewsEngine(core, decoder, engine, every, encoded=not pixels, shrinks=shrinks)
 
     def core(self, volumes: DataSet) -> ModuleType | None:
         """The compiled core if it runs this phase; None: the reference path."""
@@ -130,3 +157,9 @@ class Phase:
         if core is None:
             warn_absent()
         return core
+
+
+def _fused(core: ModuleType, branch: Branch, station: Station) -> FusedProgram:
+    out = branch.out_spec
+    stored = station.stored_channels(out.channels, out.dtype)
+    return FusedProgram(core, branch.operations, branch.specs, stored)

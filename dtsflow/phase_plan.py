@@ -1,13 +1,16 @@
 """The plan of one phase: what its batches are, where their samples come from."""
 
+from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from dtsflow.arena.form import Form
+from dtsflow.arena.form import FieldForm, Form, image_form
+from dtsflow.era import Era
 from dtsflow.native.steps import Finish
 from dtsflow.phase import Phase
-from dtsflow.po.chain import Chain
+from dtsflow.po.branch import Branch
 from dtsflow.po.erasing import RandomErasing
 from dtsflow.ranks.group import Group
 from dtsflow.reader.order import Order, Shuffle
@@ -16,9 +19,12 @@ from dtsflow.reader.reader import Mode
 from dtsflow.reader.samples import Bytes
 from dtsflow.reader.selection import Selection
 from dtsflow.reader.store import Store
-from dtsflow.spec import FieldSpec, ImageSpec, Place, RecordSpec
-from dtsflow.station.engine import Engine
+from dtsflow.spec import IMAGES, FieldSpec, ImageSpec, Place, RecordSpec
+from dtsflow.station.batch_operations import ELEMENT_BYTES, SOFT_LABELS, BatchOperations
+from dtsflow.station.engine import Address, Engine
+from dtsflow.station.native_views import SCRATCH_BYTES
 from dtsflow.station.station import Station
+from dtsflow.station.turns import ZONES
 from dtsflow.tensor.dtype import DType
 from dtsflow.volume.data_set import DataSet
 
@@ -35,7 +41,7 @@ class PhasePlan:
         order: Which sample stands in which row of which batch, counting only those of
             the selection, if there is one.
         lanes: The lanes of this rank.
-        specs: The image as decoded, then as each preprocess operation leaves it.
+        eras: The operations, epoch by epoch; the first era begins with epoch 0.
         chunk_rows: Rows that one worker fills at a time.
         selection: The samples of `reader.subset`; None: all.
         arena_finishes: Whether Normalize is done where the batches live.
@@ -47,17 +53,31 @@ class PhasePlan:
     volumes: DataSet
     order: Order
     lanes: range
-    specs: tuple[ImageSpec, ...]
+    eras: tuple[Era, ...]
     chunk_rows: int
     selection: Selection | None = None
     arena_finishes: bool = False
 
-    def engine(self) -> Engine:
-        """What one worker fills rows with."""
-        phase = self.phase
+    def era(self, epoch: int) -> Era:
+        """What the operations are in an epoch."""
+        place = bisect_right(self.eras, epoch, key=lambda era: era.first)
+        return self.eras[place - 1]
+
+    def engine(self, epoch: int = 0) -> Engine:
+        """What one worker fills rows of an epoch with."""
+        branches = dict(self.era(epoch).branches)
         if self._finish is not None:
-            phase = replace(phase, po=Chain(phase.po.operations[:-1]))
-        return phase.engine(self.volumes, self.station)
+            main = branches[IMAGES]
+            branches[IMAGES] = Branch(main.operations[:-1], main.specs[:-1])
+        return self.phase.engine(self.volumes, self.station, branches)
+
+    def batch_operations(self, epoch: int) -> BatchOperations | None:
+        """What mixes the rows of each batch of a pass, if anything does."""
+        if not (operations := self.era(epoch).batch):
+            return None
+        address = Address(self.order.seed, epoch, self.order.phase)
+        dtype = self.specs[-1].dtype
+        return BatchOperations(operations, address, self.lanes, dtype, self.chunks)
 
     def planned_bytes(self, mode: Mode) -> int:
         """Bytes that the samples in memory and their index occupy during a run."""
@@ -81,29 +101,80 @@ class PhasePlan:
         return Portions(self.order, self.lanes, self.chunk_rows, self.selection)
 
     @property
-    def form(self) -> Form:
-        """What a batch takes in the memory that all phases share."""
-        return Form(self.rows, self.specs[-1], self.stored_channels, self._finish)
+    def specs(self) -> tuple[ImageSpec, ...]:
+        """The image in epoch 0: as decoded, then as each operation leaves it."""
+        return self.eras[0].branches[IMAGES].specs
+
+    @cached_property
+    def forms(self) -> dict[str, Form]:
+        """What a batch takes in the memory that all share, by the name of the form.
+
+        The first has the phase's own name; others are those of other resolutions.
+        """
+        return {name: form for form, name in self._form_names.items()}
+
+    def form_name(self, era: Era) -> str:
+        """Which of `forms` the batches of an era have."""
+        return self._form_names[self._form(era)]
+
+    @cached_property
+    def _form_names(self) -> dict[Form, str]:
+        names: dict[Form, str] = {}
+        for era in self.eras:
+            of_era = f"{self.name} from epoch {era.first}" if names else self.name
+            names.setdefault(self._form(era), of_era)
+        return names
+
+    def _form(self, era: Era) -> Form:
+        fields = [
+            image_form(name, branch.out_spec, self._stored(branch.out_spec))
+            for name, branch in era.branches.items()
+            if name != IMAGES
+        ]
+        if era.batch:
+            fields.append(FieldForm(SOFT_LABELS, (self.volumes.num_classes,), DType.FP32))
+        pixels = era.pixels
+        return Form(self.rows, pixels, self._stored(pixels), self._finish, tuple(fields))
+
+    def _stored(self, pixels: ImageSpec) -> int:
+        return self.station.stored_channels(pixels.channels, pixels.dtype)
+
+    @property
+    def pixels(self) -> ImageSpec:
+        """What a row of `images` is; sides that change with the epoch are None."""
+        found = {era.pixels for era in self.eras}
+        sides = [{getattr(one, side) for one in found} for side in ("height", "width")]
+        height, width = (of_all.pop() if len(of_all) == 1 else None for of_all in sides)
+        return replace(self.specs[-1], height=height, width=width)
+
+    def scratch_bytes(self, workers: int) -> int:
+        """What workers hold while they fill batches, beside single images."""
+        views = workers * SCRATCH_BYTES if len(self.eras[0].branches) > 1 else 0
+        if not self.eras[0].batch:
+            return views
+        largest = max(form.stored.nbytes(self.order.lane_rows) for form in self.forms.values())
+        elements = largest // self.specs[-1].dtype.itemsize
+        return views + min(ZONES, workers) * ELEMENT_BYTES * elements
 
     @cached_property
     def _finish(self) -> Finish | None:
         """The last step, if it is left to the arena.
 
-        What was erased is zero after normalising, which a uint8 zero would not be, so
-        chains that erase are finished here.
+        What was erased is zero after normalising, which a uint8 zero would not be, and
+        what was blended is rounded after it, so such chains are finished here.
         """
-        po, pixels = self.phase.po, self.specs[-1]
-        normalize = po.normalize
-        erases = any(isinstance(operation, RandomErasing) for operation in po.operations)
-        if not self.arena_finishes or erases or normalize is None or pixels.dtype is DType.UINT8:
+        era, pixels = self.eras[0], self.specs[-1]
+        operations = era.branches[IMAGES].operations
+        stays = any(isinstance(one, RandomErasing) for one in operations) or bool(era.batch)
+        normalize = self.phase.po.normalize
+        if not self.arena_finishes or stays or normalize is None or pixels.dtype is DType.UINT8:
             return None
         return normalize.finish(pixels.channels)
 
     @property
     def stored_channels(self) -> int:
         """Channels that a pixel takes in a zone."""
-        pixels = self.specs[-1]
-        return self.station.stored_channels(pixels.channels, pixels.dtype)
+        return self._stored(self.specs[-1])
 
     @property
     def chunks(self) -> int:
@@ -128,31 +199,39 @@ class PhasePlan:
 
     @property
     def edges(self) -> list[tuple[str, RecordSpec]]:
-        """Each stage of the graph with the record that leaves it."""
+        """Each stage of the graph with the record that leaves it, in epoch 0."""
         label = FieldSpec("label", (), DType.INT32, Place.HOST)
         stored = FieldSpec("bytes", (None,), DType.UINT8, Place.HOST)
         on_disk = FieldSpec("bytes", (None,), DType.UINT8, Place.DISK)
-        last = len(self.specs) - 1
-        names = ["decode", *(f"po.operations[{i}]" for i in range(last))]
+        decoded = self.specs[0].field("image", Place.HOST)
         return [
             ("volume", RecordSpec((on_disk,))),
             ("reader", RecordSpec((stored, label))),
+            ("decode", RecordSpec((decoded, label))),
             *(
-                (name, RecordSpec((spec.field("image", Place.HOST), label)))
-                for name, spec in zip(names, self.specs, strict=True)
+                (f"{chain}[{i}]", RecordSpec((spec.field("image", Place.HOST), label)))
+                for chain, branch in self.chains.items()
+                for i, spec in enumerate(branch.specs[1:])
             ),
             ("station", RecordSpec(self._zone_fields())),
         ]
 
+    @property
+    def chains(self) -> dict[str, Branch]:
+        """The chains in epoch 0, by their place in the configuration."""
+        return {
+            "po.operations" if name == IMAGES else f"po.views.{name}": branch
+            for name, branch in self.eras[0].branches.items()
+        }
+
     def _zone_fields(self) -> tuple[FieldSpec, ...]:
-        pixels = self.specs[-1]
+        form = self._form(self.eras[0])
+        images = replace(form, finish=None).stored
         return (
             FieldSpec("labels", (self.rows,), DType.INT32, Place.ZONE),
-            FieldSpec(
-                "images",
-                (self.rows, pixels.height, pixels.width, self.stored_channels),
-                pixels.dtype,
-                Place.ZONE,
+            *(
+                FieldSpec(field.name, field.stored_shape(self.rows), field.dtype, Place.ZONE)
+                for field in (images, *form.fields)
             ),
         )
 
@@ -169,7 +248,7 @@ class PhasePlan:
             "shuffle": order.shuffle.value,
             "tail": order.tail.value,
             "decode": [decode.orientation, decode.scaled, decode.on_error],
-            "po": [f"{type(o).__module__}.{o!r}" for o in self.phase.po.operations],
+            **self.phase.po.facts(),
             **({} if subset is None else {"subset": subset}),
             **self._mix,
         }
@@ -180,3 +259,8 @@ class PhasePlan:
         if mixing is None:
             return {}
         return {"mix": [list(mixing.blocks), list(mixing.weights), self.order.samples]}
+
+
+def forms_of(phases: Mapping[str, PhasePlan]) -> dict[str, Form]:
+    """The forms of all phases, by name."""
+    return {name: form for plan in phases.values() for name, form in plan.forms.items()}

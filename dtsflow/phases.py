@@ -16,6 +16,7 @@ Tree = dict[str, Any]
 KEYS = tuple(field.name for field in fields(Phase))
 """What a phase has for itself; all else stands at the top and is shared."""
 
+_OF_TRAINING = ("views", "batch")  # of `po`: no other phase has them unless it says so
 _TARGET = f"{Phase.__module__}.{Phase.__qualname__}"
 MISSING = "???"  # OmegaConf's mark of a value that must be given
 
@@ -26,7 +27,8 @@ def split_phases(values: Mapping[str, Any]) -> tuple[Tree, dict[str, Tree]]:
     """Part a composed tree: what all phases share, and each phase whole, by its name.
 
     Without `phases` in it there is one, `train`, of what stands at the top. No phase
-    but `train` shuffles, unless its own difference says so.
+    but `train` shuffles, has views or mixes its batches, unless its own difference says
+    so.
 
     Raises:
         ConfigError: `phases` is no mapping of names to differences, or a difference has
@@ -57,6 +59,8 @@ def _phase(name: str, diff: Any, top: Tree) -> Tree:
     reader = diff.get("reader")
     if name != PHASE and not (isinstance(reader, Mapping) and "shuffle" in reader):
         top = _merged(top, {"reader": {"shuffle": Shuffle.NONE.value}})
+    if name != PHASE and isinstance(po := top.get("po"), Mapping):
+        top = {**top, "po": {key: po[key] for key in po if key not in _OF_TRAINING}}
     return _whole(_merged(top, diff))
 
 

@@ -10,20 +10,21 @@ from dtsflow.arena.arena import ArenaConfig
 from dtsflow.arena.staging import reserve_staging
 from dtsflow.configurable import configurable
 from dtsflow.consumer.consumer import Consumer
+from dtsflow.era import Era
 from dtsflow.memory.budget import Budget
 from dtsflow.memory.device_plan import device_plan
-from dtsflow.memory.input_buffer import InputBuffer
 from dtsflow.memory.limit import cpu_limit
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.phase import Phase, Positive
-from dtsflow.phase_plan import PhasePlan
+from dtsflow.phase_plan import PhasePlan, forms_of
 from dtsflow.plan import Plan
+from dtsflow.po.mixup import check_rows
 from dtsflow.ranks.group import RanksConfig
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.subset import select
 from dtsflow.seed.address import check_field, phase_number
 from dtsflow.station.station import Station
-from dtsflow.volume.data_set import Layout
+from dtsflow.volume.data_set import DataSet, Layout
 
 # Rows of JPEGs a worker fills at a time, at most: a NumPy call costs as much for one
 # row as for all, but in the middle of a chunk no worker can be stopped.
@@ -94,13 +95,12 @@ class Pipeline:
     def _phase_plan(self, name: str, rank: Rank, workers: int, cache: Path | None) -> PhasePlan:
         phase = self.phases[name]
         volumes = phase.reader.arrange(phase.source.scan(cache), cache)
-        where = "po.operations" if len(self.phases) == 1 else f"phases.{name}.po.operations"
-        specs = tuple(phase.po.specs(volumes.image, where=where))
-        check_field("position", len(phase.po.operations))
         check_field("block", volumes.num_blocks)  # more than the windows of any lane
         selection = select(volumes, phase.reader.subset)
         number = phase_number(name, self.phases)
         order = phase.order(volumes, selection, seed=self.seed, number=number)
+        if phase.po.batch:
+            check_rows(order.lane_rows)
         check_field("id", volumes.num_samples * order.rounds)
         lanes = order.lanes_of(rank.index, rank.size)
         rows = len(lanes) * order.lane_rows
@@ -111,16 +111,28 @@ class Pipeline:
             volumes=volumes,
             order=order,
             lanes=lanes,
-            specs=specs,
+            eras=self._eras(name, volumes),
             chunk_rows=_chunk_rows(rows, workers, volumes.layout),
             selection=selection,
             arena_finishes=self.arena.finishes,
         )
 
+    def _eras(self, name: str, volumes: DataSet) -> tuple[Era, ...]:
+        chain = self.phases[name].po
+        where = "po" if len(self.phases) == 1 else f"phases.{name}.po"
+        return tuple(
+            Era(
+                first=epoch,
+                branches=chain.branches(volumes.image, epoch, where=where),
+                batch=chain.batch_operations(epoch),
+            )
+            for epoch in chain.changes
+        )
+
     def _memory_plan(self, phases: Mapping[str, PhasePlan]) -> MemoryPlan:
         """The two zones, each large enough for every phase, and what is declared."""
-        forms = {name: plan.form for name, plan in phases.items()}
-        inputs = [InputBuffer(form.rows, form.image, form.pixels.dtype) for form in forms.values()]
+        forms = forms_of(phases)
+        inputs = [form.buffer for form in forms.values()]
         return device_plan(self.memory, inputs, lambda plan: reserve_staging(plan, forms))
 
     def _workers(self, rank: Rank) -> int:

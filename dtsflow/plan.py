@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dtsflow.about import __version__
 from dtsflow.errors import PlanError
 from dtsflow.memory.plan import MemoryPlan
-from dtsflow.phase_plan import PhasePlan
+from dtsflow.phase_plan import PhasePlan, forms_of
 from dtsflow.ranks.alone import Alone
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.reader import Mode
@@ -184,8 +184,10 @@ class Plan:
     @property
     def _shared_entries(self) -> dict[str, int]:
         phases = self.phases.values()
+        scratch = max(plan.scratch_bytes(self.workers) for plan in phases)
         return {
             **self._arena_entries,
+            **({"scratch of views and mixing": scratch} if scratch else {}),
             "rows beside the zones": 2 * max(plan.rows for plan in phases) * BESIDE_ROW_BYTES,
             "order of an epoch": max(plan.order.planned_bytes for plan in phases),
         }
@@ -202,8 +204,7 @@ class Plan:
     @property
     def _arena_entries(self) -> dict[str, int]:
         """What the arena holds on the host: all of the plan, or zones to copy from."""
-        forms = {name: plan.form for name, plan in self.phases.items()}
-        on_host = self.pipeline.arena.host_bytes(self.memory, forms)
+        on_host = self.pipeline.arena.host_bytes(self.memory, forms_of(self.phases))
         if on_host != self.memory.total_bytes:
             return {"pinned zones": on_host}
         zones = 2 * self.memory.zone_bytes

@@ -1,8 +1,11 @@
 """The plan as a page that a person reads before starting a run."""
 
+from itertools import chain
+
 from dtsflow.memory.drawing import human_bytes
 from dtsflow.phase_plan import PhasePlan
 from dtsflow.plan import Plan
+from dtsflow.po.describe import describe
 from dtsflow.po.fused import divide
 from dtsflow.reader.block_reader import Verify
 from dtsflow.reader.order import divisors
@@ -114,33 +117,56 @@ def _graph(plan: Plan, phase: PhasePlan) -> list[str]:
         "decode": _decode(phase),
         "station": f"chunks of {phase.chunk_rows} rows, 2 zones",
     }
-    operations = own.po.describe()
-    how |= {f"po.operations[{i}]": line for i, line in enumerate(operations)}
+    described = {"po.operations": own.po.operations}
+    described |= {f"po.views.{name}": view for name, view in own.po.views.items()}
+    for place, operations in described.items():
+        how |= {f"{place}[{i}]": line for i, line in enumerate(describe(operations))}
     runs = _runs(phase)
     rows = [(name, how[name], runs.get(name, ""), f"-> {record}") for name, record in phase.edges]
+    for i, line in enumerate(describe(own.po.batch)):
+        rows.append((f"po.batch[{i}]", line, "Python", "-> images, soft_labels (zone)"))
     rows.append(("arena", type(pipeline.arena).__name__, "", "batches are views of the zones"))
     rows.append(("consumer", type(pipeline.consumer).__name__, "", ""))
     widths = [max(len(row[column]) for row in rows) for column in (0, 1, 2)]
-    return [
+    lines = [
         "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[3]])
         for row in rows
     ]
+    return [*lines, *_resolutions(phase)]
+
+
+def _resolutions(phase: PhasePlan) -> list[str]:
+    """What batches are from which epoch on, where that changes."""
+    lines: list[str] = []
+    for era in phase.eras if len(phase.forms) > 1 else ():
+        specs = {name: branch.out_spec for name, branch in era.branches.items()}
+        shown = ", ".join(f"{name} {spec}" for name, spec in specs.items())
+        if not lines or not lines[-1].endswith(f": {shown}"):
+            lines.append(f"from epoch {era.first} on: {shown}")
+    return lines
 
 
 def _runs(phase: PhasePlan) -> dict[str, str]:
     """Where decode and each operation run: fused in the native core, or in Python."""
-    operations = phase.phase.po.operations
-    names = ["decode", *(f"po.operations[{i}]" for i in range(len(operations)))]
+    names = {
+        place: [f"{place}[{i}]" for i in range(len(branch.operations))]
+        for place, branch in phase.chains.items()
+    }
     if phase.phase.core(phase.volumes) is None:
-        return dict.fromkeys(names, "reference path")
+        return dict.fromkeys(["decode", *chain.from_iterable(names.values())], "reference path")
+    calls = 0
     found: dict[str, str] = {}
-    for number, part in enumerate(divide(operations)):
-        if part.is_native:
-            first = 0 if number == 0 else part.start + 1
-            own = range(first, part.stop + 1)
-            found |= {names[i]: f"native call {number // 2 + 1}" for i in own}
-        else:
-            found[names[part.stop]] = "Python, splits the chain"
+    if len(names) > 1:  # decoded once, for all of them
+        calls, found["decode"] = 1, "native call 1"
+    for place, branch in phase.chains.items():
+        steps = ["decode" if not found else "", *names[place]]
+        for number, part in enumerate(divide(branch.operations)):
+            if part.is_native:
+                calls += 1
+                first = 0 if number == 0 else part.start + 1
+                found |= {steps[i]: f"native call {calls}" for i in range(first, part.stop + 1)}
+            else:
+                found[steps[part.stop]] = "Python, splits the chain"
     return found
 
 

@@ -6,9 +6,10 @@ from functools import partial
 from typing import Any
 
 from dtsflow.arena.arena import Arena, Feed
+from dtsflow.era import Era
 from dtsflow.errors import ClosedError
 from dtsflow.memory.align import aligned_bytes
-from dtsflow.phase_plan import PhasePlan
+from dtsflow.phase_plan import PhasePlan, forms_of
 from dtsflow.plan import Plan
 from dtsflow.ranks.group import Group
 from dtsflow.reader.row_table import RowTable
@@ -29,8 +30,23 @@ class _PhaseResources:
     def __init__(self, plan: PhasePlan, store: Store, workers: int) -> None:
         self.plan = plan
         self.store = store
-        self.engines: list[Engine] = [plan.engine() for _ in range(workers)]
+        self.engines: list[Engine] = []
         self.substitutes = Substitutes(plan.volumes, plan.selection)
+        self._workers = workers
+        self._era: Era | None = None
+        self._past = StageTimes()  # of engines that were replaced
+
+    def prepare(self, epoch: int) -> None:
+        """Have the engines of an epoch; none of them may be at work."""
+        if (era := self.plan.era(epoch)) is not self._era:
+            self._past = self.times
+            self.engines = [self.plan.engine(epoch) for _ in range(self._workers)]
+            self._era = era
+
+    @property
+    def times(self) -> StageTimes:
+        """Seconds spent in each stage so far, summed over the workers."""
+        return StageTimes.sum_of([self._past, *(engine.times for engine in self.engines)])
 
 
 class Resources:
@@ -48,8 +64,7 @@ class Resources:
         self.phases: dict[str, _PhaseResources] = {}
         self._arena: Arena | None = None
         try:
-            forms = {name: phase.form for name, phase in plan.phases.items()}
-            local_rank = plan.rank.local_index
+            forms, local_rank = forms_of(plan.phases), plan.rank.local_index
             self._arena = plan.pipeline.arena.open(plan.memory, forms, local_rank=local_rank)
             self._open_phases(plan, start)
         except BaseException:
@@ -68,10 +83,12 @@ class Resources:
         for name in sorted(plan.phases, key=lambda name: name != start.phase):
             step = start.step if name == start.phase else 0
             mode, _ = plan.reading[name]
-            own, at = plan.phases[name], (start.epoch, step)
-            store = own.open_store(mode, at, windows, self.group)
+            at = (start.epoch, step)
+            store = plan.phases[name].open_store(mode, at, windows, self.group)
             try:
-                self.phases[name] = _PhaseResources(plan.phases[name], store, plan.workers)
+                own = _PhaseResources(plan.phases[name], store, plan.workers)
+                own.prepare(start.epoch)
+                self.phases[name] = own
             except BaseException:
                 store.close()
                 raise
@@ -91,9 +108,11 @@ class Resources:
         self.workers.settle(self._timeout_s)
         own = self.phases[phase]
         plan, store = own.plan, own.store
+        own.prepare(epoch)
+        form = plan.form_name(plan.era(epoch))
         self._turns, self._store = turns, store
         self._feed = feed = self._arena.feed(
-            phase,
+            form,
             turns,
             timeout_s=self._timeout_s,
             progress=store.progress,
@@ -112,7 +131,8 @@ class Resources:
             stop=lambda: turns.is_closed,
         )
         self._bad_samples = bad
-        make = partial(Filler, store, table, self._arena.zones[phase], plan.chunk_rows, bad)
+        zones, batch = self._arena.zones[form], plan.batch_operations(epoch)
+        make = partial(Filler, store, table, zones, plan.chunk_rows, bad, batch=batch)
         fill_of = partial(_filler, make, own.engines)
         self.workers.begin(turns, fill_of, timeout_s=self._timeout_s)
         return feed
@@ -137,8 +157,7 @@ class Resources:
     @property
     def times(self) -> StageTimes:
         """Seconds spent in each stage so far, summed over the workers."""
-        engines = (engine for own in self.phases.values() for engine in own.engines)
-        return StageTimes.sum_of(engine.times for engine in engines)
+        return StageTimes.sum_of(own.times for own in self.phases.values())
 
     @property
     def retries(self) -> dict[str, int]:

@@ -421,6 +421,7 @@ class Pass:
             labels=delivery.labels,
             valid=delivery.valid,
             sample_ids=delivery.sample_ids,
+            fields=delivery.fields,
             phase=self.phase,
             epoch=self.epoch,
             step=delivery.step,

@@ -6,8 +6,12 @@ byte. A size that differs from sample to sample is None.
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from dtsflow.tensor.dtype import DType
+
+IMAGES: Final = "images"
+"""The field of a batch that the main chain makes."""
 
 Sides = tuple[int | None, ...]
 

@@ -19,9 +19,9 @@ VOCABULARY = {
     "errors", "configurable", "spec", "seed", "tensor", "memory", "ranks", "native",
 }  # fmt: skip
 ASSEMBLY = {
-    "__init__", "__main__", "about", "api", "build", "cli", "compose", "course", "interop",
+    "__init__", "__main__", "about", "api", "build", "cli", "compose", "course", "era", "interop",
     "joining", "phase", "phase_plan", "phases", "pipeline", "plan", "plan_text", "resources",
-    "run", "state", "telemetry", "testing",
+    "run", "schedules", "state", "telemetry", "testing",
 }  # fmt: skip
 STAGES = ["volume", "reader", "decode", "po", "station", "arena", "consumer"]
 RIM = {

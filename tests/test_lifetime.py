@@ -275,10 +275,10 @@ def test_an_engine_that_cannot_be_made_ends_the_opening(
     made: list[Engine] = []
     engine = PhasePlan.engine
 
-    def failing(plan: PhasePlan) -> Engine:
+    def failing(plan: PhasePlan, epoch: int) -> Engine:
         if len(made) == 2:
             raise ZeroDivisionError("no third engine")
-        made.append(engine(plan))
+        made.append(engine(plan, epoch))
         return made[-1]
 
     monkeypatch.setattr(PhasePlan, "engine", failing)

@@ -1,7 +1,7 @@
 """What an arena must offer: memory to fill, and filled batches at fixed addresses."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Thread
 from typing import Any, Protocol, runtime_checkable
 
@@ -26,6 +26,7 @@ class Delivery:
         labels: int32 (B,).
         valid: bool (B,), on the host.
         sample_ids: int64 (B,), on the host.
+        fields: Those beside images and labels, by name.
     """
 
     step: int
@@ -35,6 +36,7 @@ class Delivery:
     labels: Any
     valid: npt.NDArray[np.bool_]
     sample_ids: npt.NDArray[np.int64]
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Feed(Protocol):
@@ -57,15 +59,19 @@ class Feed(Protocol):
 
 
 class Arena(Protocol):
-    """The memory of a run's batches."""
+    """The memory of a run's batches.
+
+    A phase has a form for each resolution that its batches come in; a form's name is
+    the phase's own where there is one alone.
+    """
 
     @property
     def zones(self) -> Mapping[str, tuple[Zone, Zone]]:
-        """By phase, the host memory that workers write to."""
+        """By name of the form, the host memory that workers write to."""
 
     def feed(  # of one pass, joined in one place only
         self,
-        phase: str,
+        form: str,
         turns: Turns,
         *,
         timeout_s: float,
@@ -104,7 +110,7 @@ class ArenaConfig(Protocol):
         """What `open` allocates on the host."""
 
     def open(self, plan: MemoryPlan, forms: Mapping[str, Form], *, local_rank: int = 0) -> Arena:
-        """Allocate what `plan` describes, for phases whose batches have these forms.
+        """Allocate what `plan` describes, for batches that have these forms.
 
         `local_rank` is this rank's number on its node.
         """

@@ -1,6 +1,7 @@
 """What a consumer gets: the arrays of one batch and where they stand in the run."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ class Batch:
     """One batch of one rank, readable until the next one is asked for.
 
     The arrays are views of fixed memory; copy what must live longer. BF16 pixels are
-    carried as their 16 bits in uint16. With a device arena the first three are cupy's,
-    and the other two are of the host all the same.
+    carried as their 16 bits in uint16. With a device arena `valid` and `sample_ids` are
+    of the host, and all others are cupy's. Each of `fields` is an attribute, too:
+    `batch.soft_labels` is `batch.fields["soft_labels"]`.
 
     Attributes:
         images: Pixels (B, H, W, C).
@@ -26,6 +28,8 @@ class Batch:
         step: Number of the global batch within the epoch.
         first_row: Where this rank's rows begin in the global batch.
         zone: 0 or 1, the memory it lies in.
+        fields: What else the batch has, by name: arrays with a row for each sample, as
+            views and soft labels; zeros in a missing row.
     """
 
     images: Any
@@ -38,6 +42,13 @@ class Batch:
     step: int
     first_row: int
     zone: int
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "fields" or name not in self.fields:
+            known = "" if name == "fields" else f" Its further fields: {', '.join(self.fields)}."
+            raise AttributeError(f"a batch has no {name!r}.{known}")
+        return self.fields[name]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -51,7 +62,9 @@ class Batch:
             return self
         padded = self.padded.get()
         images = padded[..., : self.images.shape[-1]]
-        return replace(self, images=images, padded=padded, labels=self.labels.get())
+        fields = {name: array.get() for name, array in self.fields.items()}
+        labels = self.labels.get()
+        return replace(self, images=images, padded=padded, labels=labels, fields=fields)
 
     def compact(self) -> "Batch":
         """A copy of the valid rows alone, in memory of its own."""
@@ -63,4 +76,5 @@ class Batch:
             labels=self.labels[self.valid],
             sample_ids=self.sample_ids[self.valid],
             valid=self.valid[self.valid],
+            fields={name: array[self.valid] for name, array in self.fields.items()},
         )

@@ -55,12 +55,12 @@ class Device:
     def host_bytes(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> int:
         """Bytes of host memory that `open` takes: the zones, and what lies beside."""
         rows = max(form.rows for form in forms.values())
-        return ZONES * (zone_bytes(plan, forms)[1] + 2 * rows * BESIDE_ROW_BYTES)
+        return ZONES * (zone_bytes(plan, forms) + 2 * rows * BESIDE_ROW_BYTES)
 
     def open(
         self, plan: MemoryPlan, forms: Mapping[str, Form], *, local_rank: int = 0
     ) -> DeviceArena:
-        """Allocate what `plan` describes, and the zones of the phases.
+        """Allocate what `plan` describes, and the zones of all forms.
 
         Raises:
             MissingPartError: cupy is not installed, or there is no device.

@@ -62,12 +62,12 @@ class DeviceArena:
 
     @property
     def zones(self) -> Mapping[str, tuple[Zone, Zone]]:
-        """By phase, the two pieces of pinned memory that the workers write."""
+        """By name of the form, the two pieces of pinned memory that workers write."""
         return self._zones
 
     def feed(
         self,
-        phase: str,
+        form: str,
         turns: Turns,
         *,
         timeout_s: float,
@@ -96,7 +96,7 @@ class DeviceArena:
         self._events.take_back_all()
         cuda = self._memory.cuda
         terms = Terms(timeout_s, progress, poison, lambda: cuda.consumer_stream(stream))
-        feed = DeviceFeed(turns, self._uploads[phase], self._events, terms)
+        feed = DeviceFeed(turns, self._uploads[form], self._events, terms)
         # Weak, for a pass holds its errors, and their frames the run. Its thread holds
         # it for as long as there is something to wait for.
         self._feed = weakref.ref(feed)

@@ -42,6 +42,10 @@ class DeviceMemory:
         label, data = (self.plan.region_tensors(region)[0] for region in _SLOTS[zone])
         return label, data
 
+    def fields(self, zone: int) -> dict[str, DTensor]:
+        """The tensors of a zone's further fields, by name."""
+        return {tensor.name: tensor for tensor in self.plan.region_tensors(_SLOTS[zone][1])[1:]}
+
     def ptr_at(self, tensor: DTensor) -> int:
         """The address of a tensor of the plan; it is looked up by its id.
 

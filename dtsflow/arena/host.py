@@ -16,7 +16,6 @@ from dtsflow.memory.region import Region
 from dtsflow.station.turns import ZONES, Turns
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtensor import DTensor
-from dtsflow.tensor.dtype import DType
 
 _ZONE_REGIONS = ((Region.I_A_LABEL, Region.I_A_DATA), (Region.I_B_LABEL, Region.I_B_DATA))
 
@@ -41,30 +40,30 @@ class Host:
         *,
         local_rank: int = 0,  # noqa: ARG002  # every rank has a memory of its own
     ) -> "HostArena":
-        """Allocate what `plan` describes, for phases whose batches have these forms."""
+        """Allocate what `plan` describes, for batches that have these forms."""
         return HostArena(plan, forms)
 
 
 class HostArena:
     """One aligned allocation of `plan.total_bytes` bytes, and the zones within it.
 
-    Labels and pixels of every phase begin at the same two addresses in each zone.
+    Labels, pixels and each further field begin at the same addresses in all forms.
     """
 
     def __init__(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> None:
         memory = aligned_bytes(plan.total_bytes)
         most = max(form.rows for form in forms.values())
         slots = [
-            _Slots(memory, *(plan.region_tensors(region)[0] for region in pair), rows=most)
-            for pair in _ZONE_REGIONS
+            _Slots(memory, plan.region_tensors(labels)[0], plan.region_tensors(data), rows=most)
+            for labels, data in _ZONE_REGIONS
         ]
         self.zones = {
-            phase: (slots[0].zone(form), slots[1].zone(form)) for phase, form in forms.items()
+            name: (slots[0].zone(form), slots[1].zone(form)) for name, form in forms.items()
         }
 
     def feed(  # as Arena has it
         self,
-        phase: str,
+        form: str,
         turns: Turns,
         *,
         timeout_s: float,
@@ -73,7 +72,7 @@ class HostArena:
         stream: Any = None,  # noqa: ARG002  # there is no device
     ) -> "HostFeed":
         """Hand over the batches that workers fill in `turns`."""
-        return HostFeed(self.zones[phase], turns, timeout_s, progress, poison=poison)
+        return HostFeed(self.zones[form], turns, timeout_s, progress, poison=poison)
 
     @property
     def threads(self) -> Sequence[Thread]:
@@ -116,6 +115,7 @@ class HostFeed:
             labels=zone.labels,
             valid=zone.valid,
             sample_ids=zone.sample_ids,
+            fields={name: field.array for name, field in zone.fields.items()},
         )
 
     def give_back(self) -> None:
@@ -131,35 +131,37 @@ class HostFeed:
 
 
 class _Slots:
-    """The two slots of one zone, and what lies beside them for as many rows."""
+    """The slots of one zone, and what lies beside them for as many rows."""
 
     def __init__(
-        self, memory: npt.NDArray[np.uint8], labels: DTensor, data: DTensor, *, rows: int
+        self,
+        memory: npt.NDArray[np.uint8],
+        labels: DTensor,
+        data: Sequence[DTensor],
+        *,
+        rows: int,
     ) -> None:
-        self._memory = memory
-        self._labels, self._data = labels, data
+        first, last = labels.offset, data[-1].offset + data[-1].slot_bytes
+        self._memory = memory[first:last]
+        self._data = data[0].offset - first
+        self._fields = {tensor.name: tensor.offset - first for tensor in data[1:]}
         self._valid = np.zeros(rows, np.bool_)
         self._sample_ids = np.full(rows, -1, np.int64)
 
     def zone(self, form: Form) -> Zone:
-        """The zone as a phase uses it."""
-        labels, data = self._labels, self._data
-        _, height, width, channels = form.image
-        shape = (form.rows, height, width, form.stored_channels)
-        padded = self._array(data, form.pixels.dtype, shape)
+        """The zone as batches of this form use it."""
+        rows = form.rows
+        pixels = form.stored.within(self._memory, self._data, rows)
         return Zone(
-            slots=self._memory[labels.offset : data.offset + data.slot_bytes],
-            labels=self._array(labels, DType.INT32, (form.rows,)).view(np.int32),
-            padded=padded,
-            images=padded[..., :channels],
-            valid=self._valid[: form.rows],
-            sample_ids=self._sample_ids[: form.rows],
-            data_offset=data.offset - labels.offset,
+            slots=self._memory,
+            labels=self._memory[: 4 * rows].view(np.int32),
+            padded=pixels.stored,
+            images=pixels.array,
+            valid=self._valid[:rows],
+            sample_ids=self._sample_ids[:rows],
+            data_offset=self._data,
+            fields={
+                field.name: field.within(self._memory, self._fields[field.name], rows)
+                for field in form.fields
+            },
         )
-
-    def _array(
-        self, slot: DTensor, dtype: DType, shape: tuple[int, ...]
-    ) -> npt.NDArray[np.generic]:
-        size = int(np.prod(shape)) * dtype.itemsize
-        assert size <= slot.slot_bytes
-        return self._memory[slot.offset : slot.offset + size].view(dtype.numpy).reshape(shape)

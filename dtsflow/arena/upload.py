@@ -1,7 +1,7 @@
-"""How the batches of one phase get from their zones to the device."""
+"""How the batches of one form get from their zones to the device."""
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -9,9 +9,10 @@ from dtsflow.arena.arena import Delivery
 from dtsflow.arena.cuda import Stream
 from dtsflow.arena.device_memory import DeviceMemory
 from dtsflow.arena.finishing import Finishing
-from dtsflow.arena.form import Form
+from dtsflow.arena.form import FieldForm, Form
 from dtsflow.station.turns import ZONES
 from dtsflow.station.zone import Zone
+from dtsflow.tensor.dtensor import DTensor
 
 BESIDE_ROW_BYTES: Final = 1 + 8  # `valid` and `sample_ids` of one row
 _POISON: Final = 0xFF
@@ -29,7 +30,7 @@ class Beside:
 
 
 class Upload:
-    """The work that moves the batches of one phase, and the arrays they are found in.
+    """The work that moves the batches of one form, and the arrays they are found in.
 
     Nothing here waits for anything: `SlotEvents` and `DeviceFeed` do.
     """
@@ -56,6 +57,10 @@ class Upload:
         else:
             cuda.copy(labels, source.labels.ctypes.data, source.labels.nbytes, stream)
             self._finishing.run(source, pixels, stream)
+            slots = self._memory.fields(zone)
+            for name, field in source.fields.items():
+                target = self._memory.ptr_at(slots[name])
+                cuda.copy(target, field.stored.ctypes.data, field.stored.nbytes, stream)
 
     def copy_beside(self, zone: int) -> None:
         """Copy what stays on the host, at once."""
@@ -69,7 +74,7 @@ class Upload:
 
     def poison(self, zone: int, stream: Stream) -> None:
         """Fill what was delivered with 0xFF, so that reading it too late shows."""
-        for slot in self._memory.slots(zone):
+        for slot in (*self._memory.slots(zone), *self._memory.fields(zone).values()):
             address = self._memory.ptr_at(slot)
             self._memory.cuda.fill(address, _POISON, slot.slot_bytes, stream)
         self._deliveries[zone].valid.view(np.uint8)[:] = _POISON
@@ -82,6 +87,7 @@ class Upload:
     def _delivery(self, form: Form, zone: int, beside: Beside) -> Delivery:
         labels, pixels = self._memory.slots(zone)
         padded = self._memory.array(pixels, form.shape, form.pixels.dtype.numpy)
+        slots = self._memory.fields(zone)
         return Delivery(
             step=-1,
             zone=zone,
@@ -90,4 +96,11 @@ class Upload:
             labels=self._memory.array(labels, (form.rows,), labels.dtype.numpy),
             valid=beside.valid[zone][: form.rows],
             sample_ids=beside.sample_ids[zone][: form.rows],
+            fields={
+                field.name: self._field(slots[field.name], field, form) for field in form.fields
+            },
         )
+
+    def _field(self, slot: DTensor, field: FieldForm, form: Form) -> Any:
+        shape = field.stored_shape(form.rows)
+        return field.logical(self._memory.array(slot, shape, field.dtype.numpy))

@@ -20,7 +20,7 @@ from dtsflow.phases import split_phases
 from dtsflow.pipeline import Pipeline
 from dtsflow.po.operation import Operation
 from dtsflow.seed.address import PHASE
-from dtsflow.spec import ImageSpec
+from dtsflow.spec import IMAGES, ImageSpec
 from dtsflow.telemetry.po_cost import Cost, Work, batch_cost, cost, mixed, stages
 from dtsflow.telemetry.po_examples import Photos, example, names, photos
 from dtsflow.telemetry.po_pairs import Pair, draw, viewable
@@ -128,11 +128,11 @@ class Measuring:
     def chain(self, pipeline: Pipeline) -> Iterator[Line]:
         """Each operation of a chain on what reaches it, then all of them together."""
         chain, images = pipeline.phases[PHASE].po, list(self.images)
-        chain.specs(ImageSpec(*images[0].shape))  # refuses what is no chain
-        works = stages(chain.operations, images)
+        operations = chain.branches(ImageSpec(*images[0].shape))[IMAGES].operations
+        works = stages(operations, images)
         for label, work in zip(chain.describe(), works, strict=True):
             yield self._line(label, work)
-        whole = Work(chain.operations, images, pipeline.station.stored_channels)
+        whole = Work(operations, images, pipeline.station.stored_channels)
         yield Line(WHOLE, cost(whole, self.core, repeats=self.repeats))
 
     def _line(self, label: str, work: Work) -> Line:

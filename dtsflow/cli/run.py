@@ -73,7 +73,7 @@ def _setting(run: Run) -> Setting:
             number=plan.order.phase,
             class_names=plan.volumes.class_names,
             normalize=plan.phase.po.normalize,
-            pixels=plan.specs[-1],
+            pixels=plan.pixels,
             steps=plan.order.steps,
         )
         for name, plan in run.plan.phases.items()

@@ -21,7 +21,7 @@ class PhaseSetting:
         number: The phase's number, as random addresses use it.
         class_names: Name of each label.
         normalize: The operation that made the pixels, None when they are uint8.
-        pixels: What one row's pixels are.
+        pixels: What one row's pixels are; a side that changes by epoch is None.
         steps: Global batches of an epoch.
     """
 

@@ -37,7 +37,8 @@ class Digits:
 
         Raises:
             MissingPartError: PyTorch is not installed.
-            ConfigError: There is no phase `train`, or its pixels are not FP32.
+            ConfigError: There is no phase `train`, or its pixels are not FP32, or of
+                several sizes.
         """
         try:
             torch = importlib.import_module("torch")
@@ -59,6 +60,11 @@ class DigitsLearner:
             raise ConfigError(
                 f"consumer.step: Digits takes FP32 pixels, and the chain leaves {own.pixels}. Let "
                 "it end in Normalize with dtype: FP32."
+            )
+        if None in (own.pixels.height, own.pixels.width):
+            raise ConfigError(
+                "consumer.step: Digits takes pixels of one size, and a schedule changes it: "
+                f"{own.pixels}. Leave the schedule out."
             )
         self._torch = torch
         self._config = config

@@ -15,7 +15,7 @@ that looks ahead holds one more."""
 
 
 class Lender:
-    """Makes copies of arrays of one size, in memory that is used again.
+    """Makes copies of arrays, in memory that is used again for others of their size.
 
     The first use of fresh memory costs a page fault every 4 KiB, which takes longer
     than the copying. Memory is lent until nothing refers to it, be it the copy, a view
@@ -27,16 +27,22 @@ class Lender:
 
     def copy(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Copy an array; the copy is contiguous and page-aligned."""
-        try:
-            memory = self._free.pop()
-        except IndexError:
-            memory = aligned_bytes(array.nbytes)
-        assert memory.nbytes == array.nbytes
+        memory = self._memory(array.nbytes)
         loan = _Loan(memory)
         weakref.finalize(loan, self._free.append, memory).atexit = False
         lent = np.asarray(loan).view(array.dtype).reshape(array.shape)
         _fill(lent, array)
         return lent
+
+    def _memory(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        while self._free:
+            try:
+                memory = self._free.pop()
+            except IndexError:  # another thread took the last one
+                break
+            if memory.nbytes == nbytes:
+                return memory  # others are of batches of another resolution, and go
+        return aligned_bytes(nbytes)
 
 
 class _Loan:

@@ -1,6 +1,7 @@
 """What the input zones hold at one time of a run."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from dtsflow.memory.variant import Variant
 from dtsflow.tensor.dtype import DType
@@ -11,12 +12,14 @@ from dtsflow.tensor.shape import Shape
 class InputBuffer:
     """One form of a batch: `batch` images of the sides in `image`, whose n is replaced.
 
-    A run has one for each phase whose resolution, batch size or type differs.
+    A run has one for each phase or resolution that differs. `fields` are what a batch
+    has beside images and labels, by name.
     """
 
     batch: int
     image: Shape
     dtype: DType
+    fields: Mapping[str, Variant] = field(default_factory=dict)
 
     @property
     def labels(self) -> Variant:

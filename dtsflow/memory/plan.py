@@ -83,21 +83,26 @@ class MemoryPlan:
         image: Shape = _PIXEL,
         dtype: DType = DType.UINT8,
     ) -> "MemoryPlan":
-        """Reserve labels and images of a batch in both zones.
+        """Reserve labels, images and further fields of a batch in both zones.
 
         `inputs` has one entry for each form of a batch, the main one first; or `batch`,
-        `image` (n is replaced) and `dtype` describe the only one.
+        `image` (n is replaced) and `dtype` describe the only one. The slot of a further
+        field has room for every form that has it.
 
         Raises:
             MemoryPlanError: The plan is final, or a batch is not positive.
         """
-        first, *others = inputs or (InputBuffer(batch, image, dtype),)
+        first, *others = forms = inputs or (InputBuffer(batch, image, dtype),)
+        names = dict.fromkeys(name for form in forms for name in form.fields)
         for label, data in _ZONES:
             labels, images = first.labels, first.images
             also_labels = [form.labels for form in others]
             also_images = [form.images for form in others]
             self.allocate(label, labels.shape, labels.dtype, "labels", also_labels)
             self.allocate(data, images.shape, images.dtype, "images", also_images)
+            for name in names:
+                field, *also = (form.fields[name] for form in forms if name in form.fields)
+                self.allocate(data, field.shape, field.dtype, name, also)
         return self
 
     def finalize(self) -> "MemoryPlan":

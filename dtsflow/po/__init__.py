@@ -18,6 +18,7 @@ from dtsflow.po.normalize import Normalize
 from dtsflow.po.pad import Pad
 from dtsflow.po.resize import Resize
 from dtsflow.po.scale import RandomScale
+from dtsflow.po.schedule import Schedule
 
 __all__ = [
     "CenterCrop",
@@ -43,5 +44,6 @@ __all__ = [
     "RandomScale",
     "RandomVerticalFlip",
     "Resize",
+    "Schedule",
     "TrivialAugmentWide",
 ]

@@ -137,13 +137,26 @@ def soft_labels(
     A row that is mixed with another has `share` of its own class and the rest of the
     other's; one that is not has all of its own.
     """
-    own = np.float32(params["share"])
-    part = np.where(partners == np.arange(len(labels)), np.float32(1), own)
+    return mixed_labels(one_hot(labels, classes), params, partners)
+
+
+def one_hot(labels: npt.NDArray[np.int32], classes: int) -> npt.NDArray[np.float32]:
+    """Give all of a row to its class: float32 (q, classes), zeros for label -1."""
     made = np.zeros((len(labels), classes), np.float32)
-    for whose, how_much in ((labels, part), (labels[partners], np.float32(1) - part)):
-        known = np.flatnonzero(whose >= 0)
-        made[known, whose[known]] += how_much[known]
+    known = np.flatnonzero(labels >= 0)
+    made[known, labels[known]] = 1
     return made
+
+
+def mixed_labels(
+    soft: npt.NDArray[np.float32], params: Row, partners: Ints
+) -> npt.NDArray[np.float32]:
+    """Mix soft labels (q, classes) as the pixels of their rows are mixed."""
+    own = np.float32(params["share"])
+    part = np.full((len(soft), 1), own, np.float32)
+    part[partners == np.arange(len(soft))] = 1
+    mixed: npt.NDArray[np.float32] = soft * part + soft[partners] * (np.float32(1) - part)
+    return mixed
 
 
 def symmetric_beta(alpha: float, draws: Draws) -> Floats:

@@ -7,6 +7,7 @@ import numpy as np
 from dtsflow.reader.row_table import RowTable
 from dtsflow.reader.store import Store
 from dtsflow.station.bad_samples import BadSamples, Chunk
+from dtsflow.station.batch_operations import BatchOperations
 from dtsflow.station.engine import Engine
 from dtsflow.station.turns import ZONES
 from dtsflow.station.zone import Zone
@@ -15,7 +16,7 @@ from dtsflow.station.zone import Zone
 class Filler:
     """Fills chunks of `chunk_rows` consecutive rows; one a worker and pass."""
 
-    def __init__(  # a worker's parts, joined in one place only
+    def __init__(  # noqa: PLR0913  # a worker's parts, joined in one place only
         self,
         store: Store,
         table: RowTable,
@@ -23,6 +24,8 @@ class Filler:
         chunk_rows: int,
         bad_samples: BadSamples,
         engine: Engine,
+        *,
+        batch: BatchOperations | None = None,
     ) -> None:
         self._store = store
         self._table = table
@@ -30,15 +33,25 @@ class Filler:
         self._chunk_rows = chunk_rows
         self._bad_samples = bad_samples
         self._engine = engine
+        self._batch = batch
 
     def __call__(self, step: int, chunk: int) -> None:
         """Write the rows of chunk `chunk` of global batch `step`.
+
+        The last of a batch mixes its rows, if that is to be done.
 
         Raises:
             DecodeError: A sample is bad and must not be; names block, label and id.
             VolumeError: A block cannot be read, or is damaged and must not be.
         """
         zone = self._zones[step % ZONES]
+        self._fill(step, chunk, zone)
+        if self._batch is not None:
+            began = time.perf_counter()
+            self._batch.written(step, zone)
+            self._engine.times.po += time.perf_counter() - began
+
+    def _fill(self, step: int, chunk: int, zone: Zone) -> None:
         first = chunk * self._chunk_rows
         rows = self._table.rows(step)[first : first + self._chunk_rows]
         places = np.arange(first, first + len(rows))

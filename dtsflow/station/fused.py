@@ -14,7 +14,7 @@ from dtsflow.po.program import Program
 from dtsflow.po.shrink import choose_scales, shrink
 from dtsflow.reader.samples import Samples
 from dtsflow.seed.address import pass_words
-from dtsflow.spec import ImageSpec
+from dtsflow.spec import IMAGES, ImageSpec
 from dtsflow.station.engine import Address, Bad, Places, StageTimes, fill_others, too_big
 from dtsflow.station.zone import Zone
 
@@ -76,17 +76,13 @@ class NativeEngine:
             samples.draw_ids,
             pass_words(address.seed, address.epoch, address.phase, 0),
             zone.slots,
-            _row_offsets(zone, places),
+            rows_of(zone, IMAGES, places).offsets,
             status,
         )
         self.times.native += time.perf_counter() - began
         if not status.any():
             return {}
         return self._fill_rest(status, samples, address, zone, places)
-
-    def probe(self, samples: Samples) -> Bad:
-        """The samples whose headers say that they are bad."""
-        return self._probe(samples)[2]
 
     def _fill_rest(  # what `fill` takes, and how far it came
         self,
@@ -99,7 +95,7 @@ class NativeEngine:
         """Fill the rows of the samples that `fill_chunk` left; gives all bad ones."""
         is_left = status == Status.NOT_OURS
         bad = {
-            int(number): self._refused(samples, int(number), int(status[number]))
+            int(number): self.refusal(samples, int(number), int(status[number]))
             for number in np.flatnonzero((status != Status.OK) & ~is_left)
         }
         left = np.flatnonzero(is_left)
@@ -111,7 +107,7 @@ class NativeEngine:
     def _fill_by_parts(self, samples: Samples, address: Address, zone: Zone, places: Places) -> Bad:
         """Fill as `fill` does, with the draws made in Python."""
         began = time.perf_counter()
-        shapes, handed, bad = self._probe(samples)
+        shapes, handed, bad = self.examine(samples)
         if bad:
             return fill_others(self, samples, address, zone, places, bad)
         params, sizes = self._program.draw_with_sizes(
@@ -126,18 +122,26 @@ class NativeEngine:
             return fill_others(self, samples, address, zone, places, bad)
         scales = np.ones(len(samples), np.int64)
         if self._shrinks:
-            is_jpeg = np.ones(len(samples), bool)
-            for number in handed:
-                is_jpeg[number] = self._decoder.scales(samples.data(int(number)))
-            scales = np.where(is_jpeg, choose_scales(params[0], sizes[1]), 1)
+            scales = np.where(self.jpegs(samples, handed), choose_scales(params[0], sizes[1]), 1)
             params[0] = shrink(params[0], scales)
         probed = time.perf_counter()
         bad = self._write(
-            samples, handed, shapes, Chosen(params, sizes, scales), _rows(zone, places)
+            samples, handed, shapes, Chosen(params, sizes, scales), rows_of(zone, IMAGES, places)
         )
         self.times.po += probed - began
         self.times.native += time.perf_counter() - probed
         return bad
+
+    def probe(self, samples: Samples) -> Bad:
+        """The samples whose headers say that they are bad."""
+        return self.examine(samples)[2]
+
+    def jpegs(self, samples: Samples, handed: Places) -> npt.NDArray[np.bool_]:
+        """Which samples can be decoded at a part of their size."""
+        found = np.ones(len(samples), np.bool_)
+        for number in handed:
+            found[number] = self._decoder.scales(samples.data(int(number)))
+        return found
 
     def _write(
         self, samples: Samples, handed: Places, shapes: Numbers, chosen: Chosen, rows: Rows
@@ -176,11 +180,11 @@ class NativeEngine:
             chosen = chosen[numbers]
         status = self._fused.run(stored, chosen, rows, encoded=encoded)
         return {
-            int(numbers[place]): self._refused(samples, int(numbers[place]), int(status[place]))
+            int(numbers[place]): self.refusal(samples, int(numbers[place]), int(status[place]))
             for place in np.flatnonzero(status)
         }
 
-    def _probe(self, samples: Samples) -> tuple[Numbers, Places, Bad]:
+    def examine(self, samples: Samples) -> tuple[Numbers, Places, Bad]:
         """Height and width of each sample; which the core does not decode; bad ones."""
         count = len(samples)
         bad: Bad = {}
@@ -201,7 +205,7 @@ class NativeEngine:
                 bad[int(number)] = error
         return shapes, handed, bad
 
-    def _refused(self, samples: Samples, number: int, status: int) -> DecodeError:
+    def refusal(self, samples: Samples, number: int, status: int) -> DecodeError:
         """Why the core refused a sample, in the reference decoder's words if any.
 
         Raises:
@@ -217,11 +221,9 @@ class NativeEngine:
         return DecodeError("libjpeg-turbo reported an error or a warning")
 
 
-def _rows(zone: Zone, places: Places) -> Rows:
-    channels = zone.images.shape[-1]
-    return Rows(zone.slots, _row_offsets(zone, places), zone.padded, places, channels)
-
-
-def _row_offsets(zone: Zone, places: Places) -> Places:
-    """Where in the zone's slots each row begins."""
-    return zone.data_offset + places * (zone.padded.nbytes // len(zone.padded))
+def rows_of(zone: Zone, name: str, places: Places) -> Rows:
+    """The rows `places` of a field, for the core."""
+    field = zone.field(name)
+    row_bytes = field.stored.nbytes // len(field.stored)
+    offsets = field.offset + places * row_bytes
+    return Rows(zone.slots, offsets, field.stored, places, field.array.shape[-1])

@@ -1,25 +1,40 @@
 """The reference engine: one sample after another, with NumPy and the decoders."""
 
 import time
+from collections.abc import Mapping
 
 import numpy as np
 
 from dtsflow.decode.decoder import Decoder, Image
 from dtsflow.errors import DecodeError
 from dtsflow.po.program import Program
-from dtsflow.po.shrink import choose_scales, shrink
 from dtsflow.reader.samples import Samples
-from dtsflow.station.engine import Address, Bad, Places, StageTimes, fill_others, too_big
+from dtsflow.spec import IMAGES
+from dtsflow.station.drawing import draw_views, shrink_views
+from dtsflow.station.engine import Address, Bad, Places, StageTimes, fill_others
 from dtsflow.station.zone import Zone
 
 
 class ReferenceEngine:
-    """Decodes each sample whole and runs the chain on it; satisfies Engine."""
+    """Decodes each sample whole and runs the chains on it; satisfies Engine.
 
-    def __init__(self, decoder: Decoder, program: Program, *, shrinks: bool = False) -> None:
+    Args:
+        decoder: Decodes.
+        program: The main chain.
+        views: The others, by the field that each makes, in the order of their numbers.
+        shrinks: Whether JPEGs are decoded at a part of their size where that will do.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        program: Program,
+        *,
+        views: Mapping[str, Program] | None = None,
+        shrinks: bool = False,
+    ) -> None:
         self._decoder = decoder
-        self._program = program
-        self._varying = program.varying
+        self._programs = {IMAGES: program, **(views or {})}
         self._shrinks = shrinks
         self.times = StageTimes()
 
@@ -31,31 +46,24 @@ class ReferenceEngine:
         self.times.decode += probed - began
         if bad:
             return fill_others(self, samples, address, zone, places, bad)
-        params, traced = self._program.draw_with_sizes(
-            seed=address.seed,
-            ids=samples.draw_ids,
-            epoch=address.epoch,
-            phase=address.phase,
-            sizes=sizes,
-        )
-        bad = too_big([traced[place] for place in self._varying])
+        drawn, bad = draw_views([*self._programs.values()], samples, address, sizes)
         if bad:
             return fill_others(self, samples, address, zone, places, bad)
-        scales = np.ones(len(samples), np.int64)
         if self._shrinks:
             jpegs = [self._decoder.scales(samples.data(i)) for i in range(len(samples))]
-            scales = np.where(jpegs, choose_scales(params[0], traced[1]), 1)
-            params[0] = shrink(params[0], scales)
+            drawn = shrink_views(drawn, np.array(jpegs, np.bool_))
         self.times.po += time.perf_counter() - probed
+        fields = [zone.field(name) for name in self._programs]
         for number, place in enumerate(places):
             try:
-                image = self._decode(samples, number, int(scales[number]))
+                image = self._decode(samples, number, int(drawn[0].scales[number]))
             except DecodeError as error:
                 bad[number] = error
                 continue
             began = time.perf_counter()
-            self._program.run(image, zone.images[place], params, number, traced)
-            zone.padded[place, ..., zone.images.shape[-1] :] = 0
+            for field, program, own in zip(fields, self._programs.values(), drawn, strict=True):
+                program.run(image, field.array[place], own.params, number, own.sizes)
+                field.stored[place, ..., field.array.shape[-1] :] = 0
             self.times.po += time.perf_counter() - began
         return bad
 

@@ -1,9 +1,28 @@
 """One half of the station: the arrays that one batch is written into."""
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from dtsflow.spec import IMAGES
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """An array of a zone that has a row for each sample.
+
+    Attributes:
+        stored: All rows, with padding behind their last side.
+        array: The same without the padding.
+        offset: Where it begins in the zone's slots.
+    """
+
+    stored: npt.NDArray[np.generic]
+    array: npt.NDArray[np.generic]
+    offset: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,6 +37,7 @@ class Zone:
         valid: bool (B,); False in a missing row. Host only.
         sample_ids: int64 (B,); -1 in a missing row. Host only.
         data_offset: Where the pixels begin in `slots`.
+        fields: What the batch has beside images and labels, by name.
     """
 
     slots: npt.NDArray[np.uint8]
@@ -27,13 +47,22 @@ class Zone:
     valid: npt.NDArray[np.bool_]
     sample_ids: npt.NDArray[np.int64]
     data_offset: int
+    fields: Mapping[str, Field] = dataclasses.field(default_factory=dict)
+
+    def field(self, name: str) -> Field:
+        """The field `name`; `images` is one, too."""
+        if name == IMAGES:
+            return Field(self.padded, self.images, self.data_offset)
+        return self.fields[name]
 
     def clear_rows(self, rows: slice) -> None:
-        """Make `rows` missing: no sample, label -1, id -1, zero pixels."""
+        """Make `rows` missing: no sample, label -1, id -1, zeros in all else."""
         self.labels[rows] = -1
         self.valid[rows] = False
         self.sample_ids[rows] = -1
         self.padded[rows] = 0
+        for further in self.fields.values():
+            further.stored[rows] = 0
 
     def poison(self) -> None:
         """Fill the zone with 0xFF, so that reading a released batch shows."""

@@ -9,7 +9,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from dtsflow.errors import PlanError
-from dtsflow.po import Chain, RandomAffine, RandomRotation
+from dtsflow.po import RandomAffine, RandomRotation
 from dtsflow.po.affine import backwards
 from dtsflow.po.operation import Draws, Params
 from dtsflow.po.warp import POINT_BITS, Floats
@@ -179,7 +179,7 @@ def test_a_chunk_of_mixed_sizes_has_the_rows_of_each_alone() -> None:
 def test_specs_and_sizes_pass_through_and_fill_is_checked() -> None:
     spec = ImageSpec(None, 9, 3)
     for op in (RandomRotation(10), RandomAffine(10)):
-        assert Chain((op,)).operations[0].out_spec(spec) == spec
+        assert op.out_spec(spec) == spec
         assert op.out_sizes(np.array([[3, 4]]), chosen(op, 1, (3, 4))).tolist() == [[3, 4]]
     with pytest.raises(PlanError, match=r"fill \[1, 2\] is for 2 channel"):
         RandomRotation(10, fill=(1, 2)).out_spec(spec)

@@ -8,8 +8,10 @@ from dtsflow.po import (
     CenterCrop,
     Chain,
     ColorJitter,
+    CutMix,
     GaussianBlur,
     GaussianNoise,
+    Mixup,
     Normalize,
     RandAugment,
     RandomAutocontrast,
@@ -18,9 +20,11 @@ from dtsflow.po import (
     RandomHorizontalFlip,
     RandomResizedCrop,
     Resize,
+    Schedule,
     TrivialAugmentWide,
 )
 from dtsflow.po.operation import Draws, Image, Operation, Params, Pixels, Row, Sizes
+from dtsflow.po.scheduled import Scheduled
 from dtsflow.spec import ImageSpec
 from dtsflow.tensor.dtype import DType
 
@@ -151,3 +155,60 @@ def test_the_plan_shows_a_line_for_each_operation() -> None:
         "Invert()",
         "Normalize(preset=imagenet, dtype=FP16)",
     ]
+
+
+def test_each_view_is_a_chain_of_its_own_from_the_decoded_image_on() -> None:
+    chain = Chain(TRAIN, views={"small": (Resize(4, fit="square"),), "other": (CenterCrop(9),)})
+    branches = chain.branches(PHOTO)
+    assert list(branches) == ["images", "small", "other"]
+    assert branches["images"].specs == tuple(Chain(TRAIN).specs(PHOTO))
+    assert branches["small"].specs == (PHOTO, ImageSpec(4, 4, 3))
+    assert branches["other"].out_spec == ImageSpec(9, 9, 3)
+
+
+def test_no_views_may_be_written_as_null() -> None:
+    assert Chain(TRAIN, views=None) == Chain(TRAIN)  # type: ignore[arg-type]
+
+
+def test_a_view_that_makes_no_batch_is_refused_with_its_place_and_epoch() -> None:
+    with pytest.raises(PlanError, match=r"^phases\.val\.po\.views\.small: .*different sizes"):
+        Chain(TRAIN, views={"small": (Resize(4),)}).branches(PHOTO, where="phases.val.po")
+    size = Schedule(((0, 8), (3, 9)))
+    scheduled = Scheduled.of("dtsflow.po.Resize", {"size": size})
+    with pytest.raises(PlanError, match=r"po\.operations: .*\(From epoch 3 on\.\)"):
+        Chain((scheduled,)).branches(PHOTO, 3)
+
+
+@pytest.mark.parametrize("name", ["", "two words", "_own", "a-b", "1st"])
+def test_a_view_needs_a_name_that_is_one(name: str) -> None:
+    with pytest.raises(ValidationError, match="cannot name a field"):
+        Chain(TRAIN, views={name: (CenterCrop(9),)})
+
+
+def test_more_views_than_an_address_can_tell_apart_are_refused() -> None:
+    chain = Chain(TRAIN, views={f"v{i}": (CenterCrop(9),) for i in range(256)})
+    with pytest.raises(PlanError, match="view 256"):
+        chain.branches(PHOTO)
+
+
+def test_what_mixes_batches_is_no_operation_on_images_and_the_other_way_round() -> None:
+    alpha = {"alpha": Schedule(((0, 0.2), (5, 0.4)))}
+    mixup = Scheduled.of("dtsflow.po.Mixup", alpha)
+    chain = Chain(TRAIN, batch=(mixup, CutMix()))
+    assert chain.changes == (0, 5)
+    assert chain.batch_operations(4) == (Mixup(0.2), CutMix())
+    assert chain.batch_operations(5) == (Mixup(0.4), CutMix())
+    with pytest.raises(ValidationError, match="instance of Operation"):
+        Chain((Mixup(),))  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="Mixup cannot stand here"):
+        Chain((mixup,))
+    with pytest.raises(ValidationError, match="Mixup"):
+        Chain(TRAIN, batch=(RandomHorizontalFlip(),))  # type: ignore[arg-type]
+
+
+def test_facts_name_only_what_is_there() -> None:
+    assert list(Chain(TRAIN).facts()) == ["po"]
+    facts = Chain(TRAIN, views={"small": (CenterCrop(9),)}, batch=(Mixup(),)).facts()
+    assert facts["po"] == Chain(TRAIN).facts()["po"]
+    assert facts["views"] == {"small": [f"dtsflow.po.crop.{CenterCrop(9)!r}"]}
+    assert facts["batch"] == ["dtsflow.po.mixup.Mixup(alpha=1.0)"]

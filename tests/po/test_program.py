@@ -44,16 +44,15 @@ EVERY: tuple[Operation, ...] = (
     RandomGrayscale(),
     Normalize(preset="imagenet"),
 )
-LONG = Chain(
-    (
-        Resize(20),
-        RandomHorizontalFlip(),
-        RandomResizedCrop(12),
-        CenterCrop(10),
-        RandomHorizontalFlip(),
-        Normalize(preset="imagenet"),
-    )
+STEPS: tuple[Operation, ...] = (
+    Resize(20),
+    RandomHorizontalFlip(),
+    RandomResizedCrop(12),
+    CenterCrop(10),
+    RandomHorizontalFlip(),
+    Normalize(preset="imagenet"),
 )
+LONG = Chain(STEPS)
 
 
 def photo(height: int, width: int, channels: int = 3) -> npt.NDArray[np.uint8]:
@@ -115,7 +114,7 @@ def test_the_chain_is_its_operations_one_after_another() -> None:
         image = photo(*size)
         program.run(image, out, params, i)
         expected = image
-        for operation, rows in zip(LONG.operations, params, strict=True):
+        for operation, rows in zip(STEPS, params, strict=True):
             shape = operation.out_sizes(np.array([expected.shape[:2]]), rows[i : i + 1])[0]
             fresh = np.zeros((*shape, 3), out.dtype if operation is LONG.normalize else np.uint8)
             operation.apply(expected, fresh, rows[i])
