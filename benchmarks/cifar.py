@@ -60,7 +60,7 @@ def _sides(asked: argparse.Namespace) -> list[Side]:
         "passes": asked.passes,
     }
     ours = {
-        "experiment": "cifar10",
+        "experiment": "image_folder",
         "data": str(volume),
         "operations": _operations(),
         # The experiment validates too, which no pass here asks for.
