@@ -159,6 +159,6 @@ def test_every_experiment_plans_and_is_a_short_diff(experiment: str, data: Path)
     if "phases:" in file.read_text():
         overrides[1] = f"phases.val.volume.path={path}"
         overrides.append("batch_size=4")
-    if experiment == "quickstart":
+    if "synthetic" in file.read_text():
         overrides = [overrides[0], f"volume.path={data / 'made'}", "volume.images=6"]
     plans(*overrides)

@@ -4,6 +4,7 @@
 # for, since all of them together take half a second.
 COMMANDS = {
     "run": "stream batches as configured (the default: dtsflow +experiment=NAME)",
+    "report": "compare finished runs, or the jobs of a sweep: table, CSV, plot",
     "plan": "print what a run would do, and stop: order, graph, memory",
     "pack": "pack images into DTS volumes: folders, tars, volumes, MNIST, CIFAR",
     "verify": "check volumes: header, index, blocks, checksums; name every damage",
