@@ -184,7 +184,7 @@ class Plan:
     @property
     def _shared_entries(self) -> dict[str, int]:
         phases = self.phases.values()
-        scratch = max(plan.scratch_bytes(self.workers) for plan in phases)
+        scratch = sum(plan.scratch_bytes(self.workers) for plan in phases)
         return {
             **self._arena_entries,
             **({"scratch of views and mixing": scratch} if scratch else {}),

@@ -86,9 +86,9 @@ class Resources:
             at = (start.epoch, step)
             store = plan.phases[name].open_store(mode, at, windows, self.group)
             try:
-                own = _PhaseResources(plan.phases[name], store, plan.workers)
-                own.prepare(start.epoch)
-                self.phases[name] = own
+                resources = _PhaseResources(own, store, plan.workers)
+                resources.prepare(start.epoch)
+                self.phases[name] = resources
             except BaseException:
                 store.close()
                 raise

@@ -8,6 +8,7 @@ import pytest
 
 import dtsflow
 from dtsflow.build import build
+from dtsflow.cli.main import main
 from dtsflow.compose import compose
 from dtsflow.errors import ConfigError, PlanError
 from dtsflow.memory.region import Region
@@ -120,11 +121,12 @@ def test_the_plan_shows_every_chain_and_what_runs_it(volume: Path) -> None:
 
 def test_views_are_in_the_fingerprint_and_only_where_they_are(volume: Path) -> None:
     found = []
-    for views in ({}, VIEWS, {"second": VIEWS["second"]}, {"other": VIEWS["second"]}):
+    turned = dict(reversed(VIEWS.items()))
+    for views in ({}, VIEWS, turned, {"second": VIEWS["second"]}, {"other": VIEWS["second"]}):
         with open_run(volume, views) as run:
             found.append(run.plan.fingerprint())
     assert "views" not in found[0]
-    assert len({str(one.get("views")) for one in found}) == 4
+    assert len({str(one.get("views")) for one in found}) == 5
     assert len({one["po"] for one in found}) == 1
 
 
@@ -152,3 +154,17 @@ def test_one_run_may_have_views_and_mixed_batches(volume: Path) -> None:
         place: row[1:] for place, row in plain.items()
     }
     assert mixed != plain
+
+
+def test_the_command_line_takes_views_and_batch_operations(
+    volume: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        *("plan", f"volume.path={volume}", "po=imagenet_train", "batch_size=8", "lanes=2"),
+        "+po.views.small=[{_target_: dtsflow.po.Resize, size: 96, fit: square}]",
+        "+po.batch=[{_target_: dtsflow.po.Mixup, alpha: 0.2}]",
+    ]
+    assert main(words) == 0
+    told = capsys.readouterr().out
+    assert "small UINT8[8x96x96x3], soft_labels FP32[8x4]" in told
+    assert "Mixup(alpha=0.2)" in told

@@ -122,7 +122,8 @@ class Chain:
 
     def facts(self) -> dict[str, Any]:
         """What the pixels depend on; a part that is not used is left out."""
-        views = {name: _facts(chain) for name, chain in self.views.items()}
+        # A list, for their order decides what they draw.
+        views = [[name, _facts(chain)] for name, chain in self.views.items()]
         return {
             "po": _facts(self.operations),
             **({"views": views} if views else {}),

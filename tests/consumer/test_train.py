@@ -219,3 +219,13 @@ def test_the_reference_digits_are_learned(reference: Path, workdir: Path) -> Non
     assert main(["+experiment=mnist_train", *words]) == 0
     report: dict[str, Any] = json.loads(Path("runs/mnist_train/report.json").read_text())
     assert report["train"]["last"]["val"]["accuracy"] > 0.99
+
+
+def test_pixels_whose_size_changes_are_refused_by_digits(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    size = "{_target_: dtsflow.po.Schedule, points: [[0, 24], [1, 28]]}"
+    normalize = "{_target_: dtsflow.po.Normalize, preset: mnist}"
+    crop = f"{{_target_: dtsflow.po.RandomCrop, size: {size}}}"
+    assert main([*words, f"po.operations=[{crop}, {normalize}]"]) == 2
+    assert "Digits takes pixels of one size, and a schedule changes it" in capsys.readouterr().err

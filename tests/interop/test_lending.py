@@ -49,3 +49,12 @@ def test_a_copy_outlives_its_lender() -> None:
     copy = Lender().copy(PADDED)
     gc.collect()
     assert np.array_equal(copy, PADDED)
+
+
+def test_memory_of_another_size_is_not_lent() -> None:
+    lender = Lender()
+    small = lender.copy(PADDED[:1])
+    del small
+    gc.collect()
+    assert np.array_equal(lender.copy(PADDED), PADDED)
+    assert np.array_equal(lender.copy(PADDED[:1]), PADDED[:1])

@@ -210,5 +210,5 @@ def test_facts_name_only_what_is_there() -> None:
     assert list(Chain(TRAIN).facts()) == ["po"]
     facts = Chain(TRAIN, views={"small": (CenterCrop(9),)}, batch=(Mixup(),)).facts()
     assert facts["po"] == Chain(TRAIN).facts()["po"]
-    assert facts["views"] == {"small": [f"dtsflow.po.crop.{CenterCrop(9)!r}"]}
+    assert facts["views"] == [["small", [f"dtsflow.po.crop.{CenterCrop(9)!r}"]]]
     assert facts["batch"] == ["dtsflow.po.mixup.Mixup(alpha=1.0)"]
