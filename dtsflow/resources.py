@@ -86,7 +86,7 @@ class Resources:
             at = (start.epoch, step)
             store = plan.phases[name].open_store(mode, at, windows, self.group)
             try:
-                resources = _PhaseResources(own, store, plan.workers)
+                resources = _PhaseResources(plan.phases[name], store, plan.workers)
                 resources.prepare(start.epoch)
                 self.phases[name] = resources
             except BaseException:
