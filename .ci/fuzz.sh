@@ -43,7 +43,7 @@ mkdir -p "$build/findings"
 # The core must answer `no memory` where the allocator does.
 export ASAN_OPTIONS=allocator_may_return_null=1
 export UBSAN_OPTIONS=print_stacktrace=1
-for target in probe chunk; do
+for target in probe chunk draw; do
   say "fuzz_$target, $seconds s"
   mkdir -p "$build/corpus/$target"
   "$build/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \

@@ -60,10 +60,11 @@ def _sides(asked: argparse.Namespace) -> list[Side]:
         "passes": asked.passes,
     }
     ours = {
-        "experiment": "cifar10",
+        "experiment": "image_folder",
         "data": str(volume),
         "operations": _operations(),
-        "overrides": asked.overrides,
+        # The experiment validates too, which no pass here asks for.
+        "overrides": [f"phases.val.volume.path={volume}", *asked.overrides],
     }
     return [
         script_side(OURS, "dtsflow", {**job, **ours}),

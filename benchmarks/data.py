@@ -34,14 +34,24 @@ def photos(images: int) -> tuple[Path, Path]:
 
 def cifar(images: int) -> tuple[Path, Path]:
     """A folder with images.npy and labels.npy, noise, and the CIFAR10 file of both."""
-    folder = DATA / f"cifar-{images}"
-    volume = folder / "cifar10_train.dts"
+    return _pixel_set(DATA / f"cifar-{images}", "cifar10_train.dts", Kind.CIFAR10, images)
+
+
+def mnist(images: int) -> tuple[Path, Path]:
+    """As `cifar`, of 28 x 28 gray images, and the MNIST file of both."""
+    return _pixel_set(DATA / f"mnist-{images}", "mnist_train.dts", Kind.MNIST, images)
+
+
+def _pixel_set(folder: Path, name: str, kind: Kind, images: int) -> tuple[Path, Path]:
+    volume = folder / name
     if not volume.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        write_small_set(volume, Kind.CIFAR10, images)
+        write_small_set(volume, kind, images)
         with dtsflow.volume.open(volume) as opened:
             block = opened.block(0)
-            np.save(folder / "images.npy", np.array(block.samples).reshape(-1, 32, 32, 3))
+            pixels = np.array(block.samples)
+            shape = (-1, 28, 28) if kind is Kind.MNIST else (-1, 32, 32, 3)
+            np.save(folder / "images.npy", pixels.reshape(shape))
             np.save(folder / "labels.npy", block.labels)
     return folder, volume
 

@@ -14,9 +14,9 @@ a thread that loses its CPU while it holds the GIL counts until it has it back: 
 on an idle machine.
 
 Outside the core: the CPU time of the whole process, less that inside the native core's
-`probe` and `run_chunk`, which work without the GIL. An upper bound, since Python and
-NumPy release the GIL elsewhere too, and one that other processes hardly disturb. The
-reference path has no such core, so there is no figure for it.
+`fill_chunk`, `probe` and `run_chunk`, which work without the GIL. An upper bound, since
+Python and NumPy release the GIL elsewhere too, and one that other processes hardly
+disturb. The reference path has no such core, so there is no figure for it.
 
 Two workers: the side with one worker and the side with two take turns on the same two
 cores, as in the other benchmarks.
@@ -41,7 +41,7 @@ import dtsflow
 CORES = 2
 BATCH = 256
 SWITCH_S = 1e-3  # shorter than Python's 5 ms, so that the spinner delays the run less
-RELEASING = ("probe", "run_chunk")
+RELEASING = ("fill_chunk", "probe", "run_chunk")
 WANTED_US, WANTED_GAIN = 10, 1.9
 
 

@@ -32,9 +32,9 @@ CONFIG_NAME = "dtsflow"  # not config: that is what a Hydra app around us calls 
 EXPERIMENT = "experiment"
 HYDRA_VERSION = "1.3"  # the defaults-list and override behaviour that conf/ is written for
 
-_IN_LIST = re.compile(r"[\w.]+(\.\d+|\[\d+\])[\w.\[\]]*=")  # po.operations.0.size=, or [0]
+IN_LIST = re.compile(r"[\w.]+(\.\d+|\[\d+\])[\w.\[\]]*=")  # po.operations.0.size=, or [0]
 # What Hydra, OmegaConf and the YAML reader raise for what a person wrote.
-_REFUSALS = (
+REFUSALS = (
     HydraException,
     OmegaConfBaseException,
     YAMLError,
@@ -95,22 +95,22 @@ def compose(
     Raises:
         ConfigError: An override, option or key does not exist or cannot be read.
     """
-    overrides = [_quoted(override) for override in overrides]
+    overrides = [quoted(override) for override in overrides]
     values = dict(values or {})
     folders = config_folders(config_dir)
     chosen = {key: values.pop(key) for key in [*values] if _is_choice(key, values[key], folders)}
     overrides = [*overrides, *(f"{_plus(group)}{group}={name}" for group, name in chosen.items())]
-    in_lists = [override for override in overrides if _IN_LIST.match(override)]
+    in_lists = [override for override in overrides if IN_LIST.match(override)]
     overrides = [override for override in overrides if override not in in_lists]
     try:
-        with _search(folders):
+        with search(folders):
             composed = _composed(overrides, values)
             return replace(composed, values=_with_entries(composed.values, in_lists))
-    except _REFUSALS as error:
-        raise ConfigError(_explain(error, overrides, folders)) from error
+    except REFUSALS as error:
+        raise ConfigError(explain(error, overrides, folders)) from error
 
 
-def _quoted(override: str) -> str:
+def quoted(override: str) -> str:
     """`override`, its value in quotes if Hydra's grammar cannot read it as it stands.
 
     So paths with spaces, accents, `~` or `=` need no quotes within quotes.
@@ -123,7 +123,7 @@ def _quoted(override: str) -> str:
         raise ConfigError(f"{override!r} names no key; write KEY=VALUE.")
     if key.lstrip("+~").startswith("hydra"):
         raise ConfigError(f"{key}: Hydra's own settings have no effect here; leave it out.")
-    if not equals or _IN_LIST.match(override):
+    if not equals or IN_LIST.match(override):
         return override
     try:
         OverridesParser.create().parse_override(override)
@@ -183,7 +183,7 @@ class _DtsflowSearchPath(SearchPathPlugin):
 
 
 @contextmanager
-def _search(folders: Sequence[Path]) -> Iterator[None]:
+def search(folders: Sequence[Path]) -> Iterator[None]:
     """Point Hydra at `folders`, and leave a Hydra app around us as it was."""
     with _compose_lock:
         state, base = GlobalHydra.instance(), version.getbase()
@@ -211,7 +211,7 @@ def _plugin_folders() -> list[Path]:
     return [folder for folder in folders if folder.is_dir()]
 
 
-def _explain(error: Exception, overrides: Sequence[str], folders: Sequence[Path]) -> str:
+def explain(error: Exception, overrides: Sequence[str], folders: Sequence[Path]) -> str:
     """One line that says what Hydra refused, with the nearest name that exists."""
     text = str(error).strip()
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
@@ -234,9 +234,9 @@ def _explain_key(key: str, overrides: Sequence[str], folders: Sequence[Path]) ->
         o for o in overrides if "." not in o.partition("=")[0] and o.partition("=")[0] != key
     ]
     try:
-        with _search(folders):
+        with search(folders):
             known = OmegaConf.create(_composed(choices, {}).values)
-    except _REFUSALS:
+    except REFUSALS:
         return f"{key}: there is no such key."
     node = OmegaConf.select(known, parent) if parent else known
     names = [str(name) for name in node] if isinstance(node, DictConfig) else []

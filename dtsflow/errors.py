@@ -16,6 +16,7 @@
     ├── TensorFileError        a file of tensors cannot be used; names file and tensor
     ├── RanksError             launcher, communicator and configuration disagree
     │   └── CommonError        what all ranks of a run raise together; one tells of it
+    ├── TrainError             a training cannot go on, as with a loss that is no number
     └── MissingPartError       an optional library is absent; names what to install
 
 A caller who wants "anything wrong with my files" catches `VolumeError`; the command

@@ -83,10 +83,10 @@ class Resources:
         for name in sorted(plan.phases, key=lambda name: name != start.phase):
             step = start.step if name == start.phase else 0
             mode, _ = plan.reading[name]
-            own, at = plan.phases[name], (start.epoch, step)
-            store = own.open_store(mode, at, windows, self.group)
+            at = (start.epoch, step)
+            store = plan.phases[name].open_store(mode, at, windows, self.group)
             try:
-                resources = _PhaseResources(own, store, plan.workers)
+                resources = _PhaseResources(plan.phases[name], store, plan.workers)
                 resources.prepare(start.epoch)
                 self.phases[name] = resources
             except BaseException:

@@ -104,7 +104,12 @@ OPTIONS = sorted(
     for file in group.glob("*.yaml")
 )
 EXPERIMENTS = sorted(file.stem for file in (shipped_conf() / "experiment").glob("*.yaml"))
-NEEDS = {"mnist": Kind.MNIST, "cifar_train": Kind.CIFAR10, "cifar_val": Kind.CIFAR10}
+NEEDS = {
+    "mnist": Kind.MNIST,
+    "mnist_augmented": Kind.MNIST,
+    "cifar_train": Kind.CIFAR10,
+    "cifar_val": Kind.CIFAR10,
+}
 KIND_OF = {
     "mnist": Kind.MNIST,
     "mnist_train": Kind.MNIST,
@@ -155,6 +160,6 @@ def test_every_experiment_plans_and_is_a_short_diff(experiment: str, data: Path)
     if "phases:" in file.read_text():
         overrides[1] = f"phases.val.volume.path={path}"
         overrides.append("batch_size=4")
-    if experiment == "quickstart":
+    if "synthetic" in file.read_text():
         overrides = [overrides[0], f"volume.path={data / 'made'}", "volume.images=6"]
     plans(*overrides)

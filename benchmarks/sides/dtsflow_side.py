@@ -1,4 +1,4 @@
-"""dtsflow: the volume `data` through the operations that the job lists."""
+"""dtsflow: the volume `data` through the chain or the operations of the job."""
 
 from importlib.metadata import version
 from itertools import count
@@ -18,8 +18,7 @@ def main() -> None:
         "batch_size": asked.batch,
         "workers": asked.workers,
         "tail": "drop",
-        # The peers deliver three channels, so the same bytes here.
-        "po": {"operations": asked.operations},
+        "po": getattr(asked, "po", None) or {"operations": asked.operations},
     }
     epochs = count()
     with dtsflow.open(config, *asked.overrides) as run:

@@ -13,9 +13,12 @@ from types import SimpleNamespace
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+MNIST_MEAN, MNIST_STD = (0.1307,), (0.3081,)
 SIZE = 224
 CIFAR_SIZE, CIFAR_PAD = 32, 4
 SCALE, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
+JITTER, HUE, ERASE = 0.2, 0.1, 0.25  # of the VGG recipe
+ERASE_SCALE, ERASE_RATIO = (0.02, 0.33), (0.3, 3.3)
 
 
 def job() -> SimpleNamespace:

@@ -63,5 +63,7 @@ def _dispatch(words: list[str]) -> int:
         name, rest = words[0], words[1:]
     else:
         name, rest = "run", words
+    if name == "run" and {"-m", "--multirun"} & set(rest):
+        name = "multirun"
     status: int = import_module(f"dtsflow.cli.{name.replace('-', '_')}").main(rest)
     return status

@@ -10,7 +10,7 @@ from dtsflow.compose import config_folders
 def main(_words: list[str]) -> int:
     """Print commands, experiments and groups."""
     print(f"dtsflow {__version__}: DTS volumes to NHWC batches\n")
-    print("usage: dtsflow [COMMAND] [KEY=VALUE ...] [--config-dir DIR]\n\ncommands")
+    print("usage: dtsflow [COMMAND] [KEY=VALUE ...] [--multirun] [--config-dir DIR]\n\ncommands")
     for name, what in COMMANDS.items():
         print(f"  {name:<11}{what}")
     folders = config_folders()

@@ -8,7 +8,7 @@ from dtsflow.cli.counted import counted
 from dtsflow.cli.printable import printable
 from dtsflow.cli.progress import PartProgress
 from dtsflow.memory.drawing import human_bytes
-from dtsflow.volume import Choice, Encoding, Layout, Packing, estimate, pack
+from dtsflow.volume import Choice, Encoding, Layout, Packing, SourceFormat, estimate, pack
 from dtsflow.volume.manifest import rejects_path
 
 Add = Callable[..., object]  # argparse's add_argument
@@ -21,6 +21,10 @@ SRC is one or several of
   a flat folder, with --labels         val/ --labels val.csv
   a tar of either, or of one tar per class, read in place
                                        ILSVRC2012_img_train.tar
+  WebDataset shards: a folder of .tar files, a quoted pattern or brace list
+                                       'flowers/train-{000000..000009}.tar'
+  Parquet files with a column of images, with --spool: as shards
+                                       'flowers/data/train-*.parquet'
   DTS volumes: a file, a folder, or a quoted pattern
                                        imagenet_train_lv0.dts
 or one set of MNIST or CIFAR files (idx, or the binary version), also in their archives.
@@ -100,6 +104,7 @@ def _packing(asked: argparse.Namespace) -> Packing:
             fraction=asked.fraction,
             limit=asked.limit,
         ),
+        source=SourceFormat(asked.format, asked.image_field, asked.label_field, asked.spool),
         layout=Layout(
             volumes=asked.volumes,
             oversize=asked.oversize,
@@ -128,10 +133,23 @@ def _parser() -> argparse.ArgumentParser:
     add("--resume", action="store_true", help="go on with a pack that was interrupted")
     add("--workers", type=int, metavar="N", help="threads (one per processor)")
     add("--quiet", action="store_true", help="no progress")
+    _add_format(parser.add_argument_group("shards and Parquet files").add_argument)
     _add_choice(parser.add_argument_group("labels and subsets").add_argument)
     _add_layout(parser.add_argument_group("blocks and volumes").add_argument)
     _add_encoding(parser.add_argument_group("other than the level says").add_argument)
     return parser
+
+
+def _add_format(add: Add) -> None:
+    add(
+        "--format",
+        choices=("auto", "images", "webdataset", "parquet"),
+        default="auto",
+        help="what SRC is, where its look does not say (auto)",
+    )
+    add("--image-field", metavar="NAME", help="suffix of the images (jpg), or their column")
+    add("--label-field", metavar="NAME", help="field of the .json members, or column of labels")
+    add("--spool", type=Path, metavar="FOLDER", help="unpack images of Parquet files here, once")
 
 
 def _add_choice(add: Add) -> None:

@@ -2,6 +2,8 @@
 
 import shlex
 import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from dtsflow.api import start
 from dtsflow.cli.overrides import configure
@@ -12,15 +14,25 @@ from dtsflow.cli.summary import place, summary
 from dtsflow.consumer.consumer import PhaseSetting, Resumable, Setting, Start
 from dtsflow.run import Pass, Run
 
+ABOUT = "Stream batches as configured."
+
 
 def main(words: list[str]) -> int:
     """Run what `words` configure, show progress, and sum it up.
 
     A signal ends the run after the batch in hand; the status is then 128 + its number.
     """
-    configured = configure("run", "Stream batches as configured.", words)
-    command = shlex.join(["dtsflow", *words])
-    with start(configured.composed.values, command=command) as run:
+    configured = configure("run", ABOUT, words)
+    return perform(configured.composed.values, shlex.join(["dtsflow", *words]))
+
+
+def perform(
+    values: Mapping[str, Any],
+    command: str,
+    tell: Callable[[dict[str, Any], Run], str] = summary,
+) -> int:
+    """Run what a composed tree describes, and `tell` of it; returns the exit status."""
+    with start(values, command=command) as run:
         is_first = run.plan.rank.index == 0
         if is_first and run.start != run.plan.beginning:
             print(f"going on at {_place(run)}")
@@ -28,7 +40,7 @@ def main(words: list[str]) -> int:
             stream(run)
             run.close()  # a second signal must not come before the state is written
         if is_first:
-            print(summary(run.report(), run))
+            print(tell(run.report(), run))
     if not run.stopping.ended or signals.came is None:  # None: only other ranks were told
         return 0
     if is_first:

@@ -18,6 +18,36 @@ class Program:
         normals: npt.NDArray[np.int16] | None = None,
     ) -> None: ...
 
+class Recipe:
+    def __init__(
+        self,
+        program: Program,
+        drawings: Sequence[tuple[int, int, Sequence[float]]],
+        pixels: tuple[int, int],
+        turns: bool,
+        shrinks: bool,
+        out: tuple[int, int],
+    ) -> None: ...
+
+def fill_chunk(
+    recipe: Recipe,
+    memory: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
+    sizes: npt.NDArray[np.int64],
+    ids: npt.NDArray[np.int64],
+    address: tuple[int, int, int, int],
+    out: npt.NDArray[np.uint8],
+    rows: npt.NDArray[np.int64],
+    status: npt.NDArray[np.int32],
+) -> None: ...
+def draw_chunk(
+    recipe: Recipe,
+    shapes: npt.NDArray[np.int32],
+    ids: npt.NDArray[np.int64],
+    address: tuple[int, int, int, int],
+    params: npt.NDArray[np.int32],
+    status: npt.NDArray[np.int32],
+) -> None: ...
 def probe(
     memory: npt.NDArray[np.uint8],
     offsets: npt.NDArray[np.int64],

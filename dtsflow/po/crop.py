@@ -7,6 +7,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
+from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.native.steps import StepKind
 from dtsflow.po.border import Border, Padding, cut, frame_step, frames, margins
 from dtsflow.po.fill import Fill, check_fill
@@ -48,6 +49,12 @@ class RandomResizedCrop:
     def step(self) -> StepKind:
         """In the core: cut and scale."""
         return StepKind.SCALE if self.antialias else StepKind.SCALE_PLAIN
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        low, high = self.scale
+        return Drawing(DrawKind.RESIZED_CROP, (*sides(self.size), low, high - low, *self._ratios()))
 
     @property
     def words(self) -> int:
@@ -93,6 +100,11 @@ class RandomResizedCrop:
         ratio = exp(log_low + draws.uniform(first_words + 1) * (log_high - log_low))
         return _rounded(np.sqrt(target / ratio)), _rounded(np.sqrt(target * ratio))
 
+    def _ratios(self) -> tuple[float, float, float, float]:
+        """What the core takes of the aspect ratios."""
+        low, high = self.ratio
+        return (log(low), log(high) - log(low), low, high)
+
     def _shares(self, uniform: Floats) -> Floats:
         """The window's area as a part of the image's."""
         low, high = self.scale
@@ -124,6 +136,11 @@ class CenterCrop:
     def step(self) -> StepKind:
         """In the core: cut, with zeros around."""
         return StepKind.CROP
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        return Drawing(DrawKind.CENTRE_CROP, sides(self.size))
 
     @property
     def words(self) -> int:
@@ -169,6 +186,15 @@ class RandomCrop:
     def step(self) -> StepKind:
         """In the core: cut, with the border around."""
         return frame_step(self.padding_mode, self.fill)
+
+    @property
+    def drawing(self) -> Drawing | None:
+        """In the core: the same, where the border is zeros."""
+        if self.step != StepKind.CROP:
+            return None
+        left, top, right, bottom = margins(self.padding)
+        margin = (top, left, top + bottom, left + right)
+        return Drawing(DrawKind.CROP, (*sides(self.size), *margin, self.compat == "upstream"))
 
     @property
     def words(self) -> int:

@@ -5,7 +5,9 @@ from typing import Annotated
 from pydantic import Field
 
 from dtsflow.configurable import configurable
+from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.po.crop import Floats, RandomResizedCrop
+from dtsflow.po.window import sides
 from dtsflow.seed.exact import exp, log
 
 Fraction = Annotated[float, Field(ge=1e-3, le=1)]
@@ -19,6 +21,14 @@ class FastRandomResizedCrop(RandomResizedCrop):
     """
 
     scale: tuple[Fraction, Fraction] = (0.08, 1.0)
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        low, high = (log(end) for end in self.scale)
+        return Drawing(
+            DrawKind.LOG_RESIZED_CROP, (*sides(self.size), low, high - low, *self._ratios())
+        )
 
     def _shares(self, uniform: Floats) -> Floats:
         low, high = (log(end) for end in self.scale)

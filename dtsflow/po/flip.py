@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from dtsflow.configurable import configurable
+from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.native.steps import StepKind
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.spec import ImageSpec
@@ -23,6 +24,11 @@ class RandomHorizontalFlip:
     def step(self) -> StepKind:
         """In the core: mirror."""
         return StepKind.MIRROR
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        return Drawing(DrawKind.FLIP, (self.p,))
 
     @property
     def words(self) -> int:
@@ -56,6 +62,11 @@ class RandomVerticalFlip:
     def step(self) -> StepKind:
         """In the core: read the rows from the last one up."""
         return StepKind.FLIP_ROWS
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        return Drawing(DrawKind.FLIP, (self.p,))
 
     @property
     def words(self) -> int:

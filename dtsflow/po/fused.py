@@ -26,6 +26,7 @@ from dtsflow.native.steps import (
 from dtsflow.po.flip import FLIP
 from dtsflow.po.normalize import Normalize
 from dtsflow.po.operation import Image, Operation, Params, Sizes
+from dtsflow.po.recipe import drawings
 from dtsflow.po.window import WINDOW
 from dtsflow.seed.normal import quantiles
 from dtsflow.spec import ImageSpec
@@ -189,6 +190,19 @@ class FusedProgram:
         ones = [slice(i, i + 1) for i in range(len(chosen.scales))]
         found = [self._run_one(stored[i], chosen[i], rows[i], encoded=encoded) for i in ones]
         return np.array(found, np.int32)
+
+    def recipe(self, pixels: ImageSpec | None, *, turns: bool, shrinks: bool) -> Any | None:
+        """The chain with its draws, for `fill_chunk`; None where Python has a part.
+
+        `pixels` is the one image of a pixel set, None where samples are encoded.
+        """
+        drawn = drawings(self._operations) if len(self._parts) == 1 else None
+        if drawn is None:
+            return None
+        program = self._encoded if pixels is None else self._pixels[0]
+        stored = (0, 0) if pixels is None else (pixels.height, pixels.width)
+        out = (self._specs[-1].height, self._specs[-1].width)
+        return self._core.Recipe(program, drawn, stored, turns, shrinks, out)
 
     def _run_one(self, image: Stored, chosen: Chosen, row: Rows, *, encoded: bool) -> int:
         """Run a split chain on one sample."""

@@ -3,6 +3,7 @@
 import numpy as np
 
 from dtsflow.configurable import configurable
+from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.native.steps import StepKind
 from dtsflow.po.flip import FLIP
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
@@ -17,6 +18,11 @@ class DoNothing:
     def step(self) -> StepKind:
         """In the core: a flip that never happens."""
         return StepKind.FLIP_ROWS
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: a flip that never happens."""
+        return Drawing(DrawKind.FLIP, (0.0,))
 
     @property
     def words(self) -> int:

@@ -1,16 +1,23 @@
 """Scaling the whole image, or its centred square."""
 
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 import numpy as np
 from pydantic import model_validator
 
 from dtsflow.configurable import configurable
+from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.native.steps import StepKind
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.po.resample import resample
 from dtsflow.po.window import Size, same_size, sides, windows
 from dtsflow.spec import ImageSpec
+
+_DRAWINGS: Final = {
+    "short": DrawKind.RESIZE_SHORT,
+    "exact": DrawKind.RESIZE_EXACT,
+    "square": DrawKind.RESIZE_SQUARE,
+}
 
 
 @configurable
@@ -40,6 +47,11 @@ class Resize:
     def step(self) -> StepKind:
         """In the core: cut and scale."""
         return StepKind.SCALE if self.antialias else StepKind.SCALE_PLAIN
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        return Drawing(_DRAWINGS[self.fit], sides(self.size))
 
     @property
     def words(self) -> int:

@@ -20,7 +20,7 @@ class Single:
 
         Raises:
             RanksError: A launcher started several processes; each would deliver every
-                sample.
+                sample. Or `simulate` is set, and simulated ranks cannot run.
         """
         launched = launched_size(os.environ if environ is None else environ)
         if launched is not None:

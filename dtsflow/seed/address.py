@@ -13,6 +13,7 @@ and no two fields share a bit, so different addresses can never meet.
 
 from collections.abc import Collection
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -94,6 +95,21 @@ def key(seed: int) -> tuple[int, int]:
     """Split a run's seed into the two words of the Philox key."""
     check_field("seed", seed)
     return seed & _MASK32, seed >> 32
+
+
+@lru_cache(maxsize=64)  # every chunk of a pass asks for the same
+def pass_words(seed: int, epoch: int, phase: int, view: int) -> tuple[int, int, int, int]:
+    """What all operations' draws of one pass have in common, for the core.
+
+    Returns:
+        Both words of the key, and counter words 2 and 3 of the operation at position 0.
+
+    Raises:
+        PlanError: A field does not fit; see the module's table.
+    """
+    check_field("epoch", epoch)
+    family = (Purpose.OPERATION.value + 16 * phase) << 24
+    return *key(seed), epoch, family + operation_sub(view, 0)
 
 
 def operation_sub(view: int, position: int) -> int:

@@ -13,6 +13,7 @@ from dtsflow.po.fused import Chosen, FusedProgram, Rows, Stored
 from dtsflow.po.program import Program
 from dtsflow.po.shrink import choose_scales, shrink
 from dtsflow.reader.samples import Samples
+from dtsflow.seed.address import pass_words
 from dtsflow.spec import IMAGES, ImageSpec
 from dtsflow.station.engine import Address, Bad, Places, StageTimes, fill_others, too_big
 from dtsflow.station.zone import Zone
@@ -22,6 +23,9 @@ Numbers = npt.NDArray[np.int32]
 
 class NativeEngine:
     """Fills rows by the compiled core; satisfies Engine.
+
+    One call fills a chunk, draws and all, where the core can draw for the whole chain.
+    Otherwise one call probes, Python draws, and another call does the rest.
 
     What the core does not decode (no JPEG, CMYK, an orientation to apply) goes through
     the reference decoder and comes back as pixels, sample by sample.
@@ -55,10 +59,53 @@ class NativeEngine:
         self._pixels = pixels
         self._turns = turns
         self._shrinks = shrinks
+        self._recipe = fused.recipe(pixels, turns=turns, shrinks=shrinks)
         self.times = StageTimes()
 
     def fill(self, samples: Samples, address: Address, zone: Zone, places: Places) -> Bad:
         """Write the rows of all samples but the bad ones, which it gives."""
+        if self._recipe is None:
+            return self._fill_by_parts(samples, address, zone, places)
+        began = time.perf_counter()
+        status = np.empty(len(samples), np.int32)
+        self._core.fill_chunk(
+            self._recipe,
+            samples.memory,
+            samples.offsets,
+            samples.sizes,
+            samples.draw_ids,
+            pass_words(address.seed, address.epoch, address.phase, 0),
+            zone.slots,
+            rows_of(zone, IMAGES, places).offsets,
+            status,
+        )
+        self.times.native += time.perf_counter() - began
+        if not status.any():
+            return {}
+        return self._fill_rest(status, samples, address, zone, places)
+
+    def _fill_rest(  # what `fill` takes, and how far it came
+        self,
+        status: Numbers,
+        samples: Samples,
+        address: Address,
+        zone: Zone,
+        places: Places,
+    ) -> Bad:
+        """Fill the rows of the samples that `fill_chunk` left; gives all bad ones."""
+        is_left = status == Status.NOT_OURS
+        bad = {
+            int(number): self.refusal(samples, int(number), int(status[number]))
+            for number in np.flatnonzero((status != Status.OK) & ~is_left)
+        }
+        left = np.flatnonzero(is_left)
+        if len(left):
+            found = self._fill_by_parts(samples.only(left), address, zone, places[left])
+            bad |= {int(left[number]): error for number, error in found.items()}
+        return bad
+
+    def _fill_by_parts(self, samples: Samples, address: Address, zone: Zone, places: Places) -> Bad:
+        """Fill as `fill` does, with the draws made in Python."""
         began = time.perf_counter()
         shapes, handed, bad = self.examine(samples)
         if bad:

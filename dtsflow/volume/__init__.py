@@ -17,6 +17,7 @@ from dtsflow.volume.raw import Raw
 from dtsflow.volume.repairing.repair import repair
 from dtsflow.volume.scan import scan
 from dtsflow.volume.source.choice import Choice
+from dtsflow.volume.source.source_format import SourceFormat
 from dtsflow.volume.synthetic import Synthetic
 from dtsflow.volume.verifying.verify import verify
 
@@ -27,6 +28,7 @@ __all__ = [
     "Layout",
     "Packing",
     "Raw",
+    "SourceFormat",
     "Synthetic",
     "estimate",
     "export",

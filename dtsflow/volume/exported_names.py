@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtsflow.errors import VolumeError
+from dtsflow.volume.image_suffix import SIGNATURES, UNKNOWN, WEBP, sniffed_suffix
 from dtsflow.volume.manifest import manifest_path, read_manifest
 from dtsflow.volume.volume_set import VolumeSet
 
@@ -17,17 +18,7 @@ PIXEL_SUFFIX = ".png"
 _JPEG_SUFFIXES = (".jpg", ".jpeg")
 _LONGEST_NAME = 4096  # bytes: the longest path of any system we write to
 _DEEPEST_NAME = 64  # folders in each other; no data set has as many
-
-_SIGNATURES = {
-    b"\xff\xd8\xff": ".jpg",
-    b"\x89PNG\r\n\x1a\n": ".png",
-    b"BM": ".bmp",
-    b"GIF8": ".gif",
-    b"II*\0": ".tif",
-    b"MM\0*": ".tif",
-}
-_UNKNOWN = ".bin"
-_SUFFIXES = (*dict.fromkeys(_SIGNATURES.values()), ".webp", _UNKNOWN)
+_SUFFIXES = (*dict.fromkeys(SIGNATURES.values()), WEBP, UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,17 +72,6 @@ def export_names(volumes: VolumeSet, labels: npt.NDArray[np.int32]) -> ExportNam
     folders = _folders(kept, wished)
     names = _apart(wished, by_content, set(folders))
     return ExportNames(classes, folders, names, by_content)
-
-
-def sniffed_suffix(data: memoryview) -> str:
-    """The suffix of the image format that these bytes begin as."""
-    start = bytes(data[:12])
-    if start[:4] == b"RIFF" and start[8:] == b"WEBP":
-        return ".webp"
-    for signature, suffix in _SIGNATURES.items():
-        if start.startswith(signature):
-            return suffix
-    return _UNKNOWN
 
 
 def _class_folders(volumes: VolumeSet) -> tuple[str, ...]:

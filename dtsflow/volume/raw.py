@@ -16,29 +16,41 @@ from dtsflow.volume.source.choice import Choice, choose
 from dtsflow.volume.source.listing import NO_CLASS, Listing
 from dtsflow.volume.source.open_source import holds_volumes, list_source
 from dtsflow.volume.source.pixels import find_pixels
+from dtsflow.volume.source.source_format import Format, SourceFormat
 
 log = logging.getLogger(__name__)
 
 FilePath = Annotated[str, Field(min_length=1)]
+FieldName = Annotated[str, Field(min_length=1)]
 
 
 @configurable
 class Raw:
-    """Images at `path`: a folder of class folders, a tar of them, MNIST or CIFAR files.
+    """Images at `path`, which was not packed.
 
-    What it lists, how and with which labels is what `dtsflow pack` would.
+    What it lists, how and with which labels is what `dtsflow pack` would: a folder of
+    class folders or a tar of them, WebDataset shards, Parquet files with a column of
+    images, or MNIST or CIFAR files.
 
     Attributes:
-        path: A folder, or an archive.
+        path: A folder, an archive, or a pattern or brace list of shards or tables.
         labels: A CSV of file names and classes, in place of the class folders.
         classes: A file of class names, class 0 first; or a volume that has names.
-        split: The part of MNIST or CIFAR files; folders and tars hold only one.
+        split: The part of MNIST or CIFAR files; all else holds only one.
+        format: What the files are; `auto` goes by their look, as `list_source` says.
+        image_field: The suffix of the images in shards, or their column in a table.
+        label_field: The field of the labels in .json members, or their column.
+        spool: A folder that images from Parquet files are unpacked into, once.
     """
 
     path: FilePath
     labels: FilePath | None = None
     classes: FilePath | None = None
     split: Literal["train", "test"] = "train"
+    format: Format = "auto"
+    image_field: FieldName | None = None
+    label_field: FieldName | None = None
+    spool: FilePath | None = None
 
     def prepare(self) -> None:
         """Make what is needed; nothing is."""
@@ -46,12 +58,14 @@ class Raw:
     def scan(self, cache: Path | None = None) -> DataSet:  # noqa: ARG002  # of volumes; a listing is not kept
         """List the images; no one is read, but of MNIST and CIFAR all are.
 
+        Those from Parquet files are unpacked, where that was not done before.
+
         Raises:
             VolumeError: There is no image, or a file of the set is damaged.
         """
         place = Path(self.path).expanduser()
         _refuse_volumes(place)
-        pixels = find_pixels(place, self.split)
+        pixels = find_pixels(place, self.split) if self.format in {"auto", "images"} else None
         if pixels is None:
             return self._images(place)
         if self.labels is not None or self.classes is not None:
@@ -63,9 +77,13 @@ class Raw:
 
     def _images(self, place: Path) -> RawSet:
         choice = Choice(labels=_path(self.labels), classes=_path(self.classes))
-        listing = choose(list_source(place), choice).listing
+        found = list_source(
+            place, SourceFormat(self.format, self.image_field, self.label_field, _path(self.spool))
+        )
+        listing = choose(found, choice).listing
         _log_left_out(place, listing)
-        return raw_set(place, listing, is_relabelled=choice != Choice())
+        is_relabelled = found.has_label_fields or choice != Choice()
+        return raw_set(place, listing, is_relabelled=is_relabelled)
 
 
 def _path(given: str | None) -> Path | None:
@@ -82,9 +100,7 @@ def _refuse_volumes(place: Path) -> None:
 
 def _log_left_out(place: Path, listing: Listing) -> None:
     left_out = [(one.name, one.reason) for one in listing.rejects]
-    left_out += [
-        (one.name, "lies in no class folder") for one in listing.images if one.label == NO_CLASS
-    ]
+    left_out += [(one.name, one.why_no_class) for one in listing.images if one.label == NO_CLASS]
     if left_out:
         log.warning(
             "%d entries of %s are left out; the first is %s: %s", len(left_out), place, *left_out[0]

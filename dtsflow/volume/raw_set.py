@@ -1,4 +1,4 @@
-"""A data set that was not packed: images one by one in a folder or a tar."""
+"""A data set that was not packed: images one by one in a folder or in archives."""
 
 import hashlib
 from collections.abc import Sequence
@@ -40,7 +40,8 @@ class RawSet:
     """Images in the order of their ids; satisfies DataSet.
 
     Without an arrangement that order is the one of their names, and all are one block.
-    `is_relabelled` says that the labels come from a file and not from the folders.
+    `is_relabelled` says that the labels come from a file or from fields of the samples
+    and not from the folders.
     """
 
     runs: ImageRuns
@@ -106,8 +107,8 @@ class RawSet:
 
     @property
     def paths(self) -> Sequence[Path]:
-        """The folder or the tar."""
-        return (self.runs.source,)
+        """The folder, or the archives."""
+        return self.runs.archives or (self.runs.source,)
 
     def block_of(self, sample_id: int) -> tuple[int, int]:
         """The block that holds a sample, and the sample's index in it.
@@ -125,7 +126,7 @@ class RawSet:
         return self.runs.where(sample_id)
 
     def fingerprint(self) -> str:
-        """SHA-256 over the sorted names and sizes, and labels that a file gives.
+        """SHA-256 over the sorted names and sizes, and labels that no folder gives.
 
         With an arrangement it is what that says.
         """
@@ -148,9 +149,9 @@ def raw_set(source: Path, listing: Listing, *, is_relabelled: bool = False) -> R
     images = [image for image in listing.images if image.label != NO_CLASS]
     if not images:
         raise SetError(
-            f"{source} holds no image that lies in a class folder ({len(listing.images)} others, "
-            f"{len(listing.rejects)} rejects). Name the folder that holds the class folders, or "
-            "give volume.labels, a CSV of names and classes."
+            f"{source} holds no image that has a label or lies in a class folder "
+            f"({len(listing.images)} others, {len(listing.rejects)} rejects). Name the folder that "
+            "holds the class folders, or give volume.labels, a CSV of names and classes."
         )
     labels = np.array([image.label for image in images], np.int32)
     return RawSet(ImageRuns.of(source, images), labels, listing.classes, is_relabelled)

@@ -14,6 +14,7 @@ from dtsflow.volume.file import read_header
 from dtsflow.volume.manifest import manifest_path
 from dtsflow.volume.packing.options import Packing
 from dtsflow.volume.packing.pack import pack
+from dtsflow.volume.packing.recipe import Encoding, Level
 from dtsflow.volume.photos import write_photos
 from dtsflow.volume.scan import scan
 from dtsflow.volume.volume_set import VolumeSet
@@ -27,20 +28,22 @@ _RECIPE = 2  # counts up when the same parameters give other images
 class Synthetic:
     """`images` made-up photographs of `classes` classes, one volume in folder `path`.
 
-    The same parameters give the same images. Beside the volume lies a small JSON file
-    with its parameters: `prepare` makes the volume again only when they change.
+    They are packed at `level`; each level has a volume of its own. The same parameters
+    give the same images. Beside the volume lies a small JSON file with its parameters:
+    `prepare` makes the volume again only when they change.
     """
 
     path: Annotated[str, Field(min_length=1)]
     images: Annotated[int, Field(ge=1)] = 512
     classes: Annotated[int, Field(ge=1)] = 10
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
+    level: Level = 0
 
     @property
     def volume(self) -> Path:
         """What `prepare` makes: `quickstart_train_lv0.dts` in `quickstart-data`."""
         folder = Path(self.path).expanduser()
-        return folder / f"{_name(folder)}_train_lv0.dts"
+        return folder / f"{_name(folder)}_train_lv{self.level}.dts"
 
     def prepare(self) -> None:
         """Make the volume, unless one with the same parameters is there.
@@ -82,6 +85,7 @@ class Synthetic:
             "images": self.images,
             "classes": self.classes,
             "seed": self.seed,
+            "level": self.level,
             "recipe": _RECIPE,
         }
 
@@ -96,7 +100,9 @@ class Synthetic:
     def _make(self, room: Path) -> None:
         photos = room / "photos"
         write_photos(photos, images=self.images, classes=self.classes, seed=self.seed)
-        packed = pack(photos, room, Packing(split="train", name=_name(self.volume.parent)))
+        encoding = Encoding(level=self.level)
+        packing = Packing(split="train", name=_name(self.volume.parent), encoding=encoding)
+        packed = pack(photos, room, packing)
         record = {**self._parameters, "crc": read_header(packed.path).crc_code}
         written = room / self._record.name
         written.write_text(json.dumps(record) + "\n", encoding="utf-8")

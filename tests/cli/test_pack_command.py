@@ -76,6 +76,33 @@ def test_every_option_reaches_the_packer(capsys: pytest.CaptureFixture[str], pho
     assert facts["index"]["options"]["layout"]["oversize"] == "reencode"
 
 
+def test_shards_go_out_and_in(capsys: pytest.CaptureFixture[str], photos: Path) -> None:
+    assert call(capsys, "pack", photos, "out", "--split", "train")[0] == 0
+    words = ["--to", "webdataset", "--shard-samples", 6]
+    status, told, _ = call(capsys, "export", "out", "shards", *words)
+    assert (status, "20 images, 2 classes, 4 shards: shards" in told) == (0, True)
+    words = ["--format", "webdataset", "--image-field", "jpg", "--label-field", "cls"]
+    shards = "shards/shard-{000001..000003}.tar"
+    status, told, _ = call(capsys, "pack", shards, "again", "--split", "train", *words)
+    assert (status, "14 images, 2 classes, 1 block" in told) == (0, True)
+    assert Path("again/shards_train_lv0.dts").is_file()
+    status, _, told = call(capsys, "pack", shards, "more", "--split", "val", "--image-field", "png")
+    assert (status, "all 14 images were rejected" in told) == (1, True)
+
+
+def test_a_table_without_a_spool_is_told_to_have_one(
+    capsys: pytest.CaptureFixture[str], workdir: Path
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"image": [jpeg(8, 8)], "label": [0]}), workdir / "t.parquet")
+    words = ["pack", "t.parquet", "out", "--split", "train"]
+    status, _, told = call(capsys, *words)
+    assert (status, "--spool FOLDER" in told) == (1, True)
+    status, told, _ = call(capsys, *words, "--spool", "spool")
+    assert (status, "1 image, 1 class" in told) == (0, True)
+
+
 def test_compat_and_min_blocks_reach_the_packer(
     capsys: pytest.CaptureFixture[str], photos: Path
 ) -> None:

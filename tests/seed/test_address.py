@@ -9,6 +9,7 @@ from dtsflow.seed.address import (
     counters,
     key,
     operation_sub,
+    pass_words,
     phase_number,
     window_sub,
 )
@@ -44,6 +45,20 @@ def test_a_counter_holds_every_field_in_its_place(address: Address) -> None:
 @given(addresses, addresses)
 def test_different_addresses_have_different_counters(one: Address, other: Address) -> None:
     assert (counter(one) == counter(other)) == (one == other)
+
+
+@given(integers(0, 2**64 - 1), integers(0, 2**32 - 1), integers(0, 15), integers(0, 255))
+def test_the_words_of_a_pass_are_those_of_its_first_operation(
+    seed: int, epoch: int, phase: int, view: int
+) -> None:
+    words = counter((1, 0, epoch, Purpose.OPERATION, phase, operation_sub(view, 0)))
+    assert pass_words(seed, epoch, phase, view) == (*key(seed), *words[2:])
+
+
+@pytest.mark.parametrize("where", [(2**64, 0, 0, 0), (0, 2**32, 0, 0), (0, 0, 0, 256)])
+def test_a_pass_without_an_address_is_refused(where: tuple[int, int, int, int]) -> None:
+    with pytest.raises(PlanError, match="address of a random draw"):
+        pass_words(*where)
 
 
 def test_ids_blocks_and_subs_broadcast_against_each_other() -> None:

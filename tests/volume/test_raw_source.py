@@ -1,4 +1,5 @@
 import hashlib
+import io
 import struct
 import tarfile
 from pathlib import Path
@@ -88,6 +89,25 @@ def test_files_give_labels_and_class_numbers_and_count_in_the_fingerprint(
     assert len(different) == 3
 
 
+def test_labels_of_shards_count_in_the_fingerprint_and_where_they_lie_does_not(
+    tmp_path: Path,
+) -> None:
+    def write(name: str, label: bytes) -> Path:
+        (tmp_path / name).parent.mkdir()
+        with tarfile.open(tmp_path / name, "w") as tar:
+            for member, data in {"0.jpg": b"photo", "0.cls": label}.items():
+                info = tarfile.TarInfo(member)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+        return tmp_path / name
+
+    first = scanned(write("a/s.tar", b"0"))
+    assert first.where(0) == f"{tmp_path / 'a' / 's.tar'}: 0.jpg"
+    assert list(first.paths) == [tmp_path / "a" / "s.tar"]
+    assert scanned(write("b/other.tar", b"0")).fingerprint() == first.fingerprint()
+    assert scanned(write("c/s.tar", b"1")).fingerprint() != first.fingerprint()
+
+
 def test_what_lies_in_no_class_is_left_out_and_said(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -103,7 +123,7 @@ def test_what_is_no_set_of_images_is_refused_and_named(folder: Path, tmp_path: P
     flat = tmp_path / "flat"
     flat.mkdir()
     (flat / "1.jpg").write_bytes(b"1")
-    with pytest.raises(SetError, match=r"no image that lies in a class folder \(1 others"):
+    with pytest.raises(SetError, match=r"no image that has a label .* \(1 others"):
         scanned(flat)
     volume = write_block_volume(folder / "x.dts", [[(b"a", 0)]])
     for path in (volume, folder):

@@ -43,6 +43,16 @@ def test_the_same_parameters_keep_the_volume(source: Synthetic) -> None:
     assert source.volume.stat().st_mtime_ns == before
 
 
+def test_each_level_has_a_volume_of_its_own(source: Synthetic) -> None:
+    source.prepare()
+    first = source.volume.read_bytes()
+    smaller = Synthetic(path=source.path, images=6, classes=3, seed=1, level=3)
+    smaller.prepare()
+    assert smaller.volume.name == "quickstart_train_lv3.dts"
+    assert smaller.scan().level == 3
+    assert source.volume.read_bytes() == first
+
+
 @pytest.mark.parametrize("change", [{"images": 7}, {"classes": 2}, {"seed": 2}])
 def test_other_parameters_make_the_volume_again(source: Synthetic, change: dict[str, int]) -> None:
     source.prepare()

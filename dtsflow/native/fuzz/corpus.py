@@ -1,7 +1,8 @@
-"""Write seeds for the fuzz targets: corpus.py OUT fills OUT/probe and OUT/chunk.
+"""Write seeds for the fuzz targets: corpus.py OUT fills OUT/probe, OUT/chunk, OUT/draw.
 
 A seed of `fuzz_probe` is a JPEG. One of `fuzz_chunk` is a sample and, behind it, the
-bytes that choose the program. All are made here, the same ones every time.
+bytes that choose the program. One of `fuzz_draw` is any bytes. All are made here, the
+same ones every time.
 """
 
 import io
@@ -24,6 +25,8 @@ def main(out: Path) -> None:
     jpegs = dict(seeds(random.Random(0)))
     write(out / "probe", jpegs)
     write(out / "chunk", dict(with_choices(jpegs, random.Random(1))))
+    rng = random.Random(2)
+    write(out / "draw", {str(number): rng.randbytes(CHOICES) for number in range(64)})
 
 
 def write(folder: Path, seeds: dict[str, bytes]) -> None:

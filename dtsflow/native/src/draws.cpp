@@ -26,4 +26,19 @@ void philox(const std::uint32_t *counters, std::size_t count, std::uint32_t key0
   }
 }
 
+Draws::Draws(const Address &address, std::int64_t id, std::uint32_t position)
+    : address_(address),
+      counter_{static_cast<std::uint32_t>(id), static_cast<std::uint32_t>(id >> 32) << 24,
+               address.epoch, address.purpose + position} {}
+
+std::uint32_t Draws::word(int k) {
+  if (k / 4 != block_) {
+    block_ = k / 4;
+    std::uint32_t counter[4] = {counter_[0], counter_[1] + static_cast<std::uint32_t>(block_),
+                                counter_[2], counter_[3]};
+    philox(counter, 1, address_.key0, address_.key1, words_);
+  }
+  return words_[k % 4];
+}
+
 }  // namespace dtsflow

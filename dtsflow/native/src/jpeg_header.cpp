@@ -6,8 +6,7 @@
 namespace dtsflow {
 namespace {
 
-constexpr std::int64_t kMaxPixels = 178'956'970;  // as dtsflow/decode/policy.py
-constexpr int kMaxScans = 500;
+constexpr int kMaxScans = 500;  // as dtsflow/decode/policy.py
 constexpr std::int64_t kMaxWork = std::int64_t{1} << 32;  // pixels times scans
 
 constexpr int kSoi = 0xD8, kEoi = 0xD9, kSos = 0xDA, kApp1 = 0xE1;

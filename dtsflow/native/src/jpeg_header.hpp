@@ -6,6 +6,9 @@
 
 namespace dtsflow {
 
+// No image may have more; dtsflow/decode/policy.py has the same.
+inline constexpr std::int64_t kMaxPixels = 178'956'970;
+
 struct JpegFacts {
   int height = 0;
   int width = 0;

@@ -3,18 +3,23 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "cpu.hpp"
 #include "crc.hpp"
+#include "drawing.hpp"
 #include "draws.hpp"
 #include "jpeg_header.hpp"
 #include "program.hpp"
+#include "recipe.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -113,6 +118,59 @@ void run_chunk(const Program &program, const Memory &memory, const Places &offse
   }
 }
 
+using Words = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
+
+Address address_of(const Words &words) {
+  return {std::get<0>(words), std::get<1>(words), std::get<2>(words), std::get<3>(words)};
+}
+
+// `address`: seed/address.py's pass_words. rows: int64 (n), where in `out` each sample's row
+// begins. Rows of samples that are `not_ours` are left to the caller.
+void fill_chunk(const Recipe &recipe, const Memory &memory, const Places &offsets,
+                const Places &sizes, const Places &ids, const Words &address,
+                const Out<std::uint8_t> &out, const Places &rows,
+                const Out<std::int32_t> &status) {
+  check_places(memory.size(), offsets, sizes);
+  const std::size_t count = offsets.size();
+  require(ids.size() == count && rows.size() == count && status.size() == count,
+          "one id, one row and one status a sample");
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t row = rows.data()[i];
+    require(row >= 0 && row <= static_cast<std::int64_t>(out.size()) - recipe.row_bytes(),
+            "a row lies outside the output");
+  }
+  const std::uint8_t *const base = memory.data();
+  const std::int64_t *const at = offsets.data(), *const bytes = sizes.data();
+  const std::int64_t *const id = ids.data(), *const row = rows.data();
+  std::uint8_t *const to = out.data();
+  std::int32_t *const state = status.data();
+  const Address where = address_of(address);
+  nb::gil_scoped_release released;
+  Scratch &own = scratch();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Order order{base + at[i], bytes[i], id[i], to + row[i]};
+    state[i] = static_cast<std::int32_t>(recipe.run(order, where, own));
+  }
+}
+
+// What fill_chunk draws, to be compared with the reference. shapes: int32 (n, 2), the
+// images' sizes; params: int32 (n, steps, 23).
+void draw_chunk(const Recipe &recipe, const In<std::int32_t> &shapes, const Places &ids,
+                const Words &address, const Out<std::int32_t> &params,
+                const Out<std::int32_t> &status) {
+  const std::size_t count = ids.size();
+  require(shapes.size() == 2 * count && status.size() == count, "one shape and status a sample");
+  require(params.size() == kStepNumbers * count * recipe.steps(),
+          "params must hold 23 numbers a step");
+  auto *chosen = reinterpret_cast<StepParams *>(params.data());
+  for (std::size_t i = 0; i < count; ++i, chosen += recipe.steps()) {
+    const Size size{shapes.data()[2 * i], shapes.data()[2 * i + 1]};
+    require(size.height >= 1 && size.width >= 1, "an image without pixels");
+    status.data()[i] = static_cast<std::int32_t>(
+        recipe.draw(size, ids.data()[i], address_of(address), chosen));
+  }
+}
+
 void philox_words(const In<std::uint32_t> &counters, std::uint32_t key0, std::uint32_t key1,
                   const Out<std::uint32_t> &words) {
   require(counters.size() % 4 == 0 && words.size() == counters.size(), "four words a counter");
@@ -175,12 +233,43 @@ void make_program(Program *at, const std::vector<int> &kinds, bool encoded, int 
                    offset.data(), table.data(), std::move(quantiles));
 }
 
+using Chosen = std::tuple<int, std::uint32_t, std::vector<double>>;
+using Sides = std::tuple<std::int64_t, std::int64_t>;
+
+void make_recipe(Recipe *at, const Program &program, const std::vector<Chosen> &drawings,
+                 const Sides &pixels, bool turns, bool shrinks, const Sides &out) {
+  require(drawings.size() == program.steps(), "one drawing a step");
+  std::vector<Drawing> made;
+  for (const auto &[kind, position, numbers] : drawings) {
+    require(kind >= 0 && kind < kDrawKinds, "unknown drawing");
+    require(numbers.size() <= kDrawNumbers, "at most 8 numbers a drawing");
+    Drawing &drawing = made.emplace_back(Drawing{static_cast<DrawKind>(kind), position, {}});
+    std::copy(numbers.begin(), numbers.end(), drawing.numbers);
+  }
+  const Size size{std::get<0>(out), std::get<1>(out)};
+  require(size.height >= 1 && size.width >= 1 && size.height <= kMostSide &&
+              size.width <= kMostSide,
+          "a row has 1 to 2^24 pixels a side");
+  const Size stored{std::get<0>(pixels), std::get<1>(pixels)};
+  require(program.encoded() || (stored.height >= 1 && stored.width >= 1 &&
+                                stored.height <= kMostSide && stored.width <= kMostSide),
+          "an image has 1 to 2^24 pixels a side");
+  new (at) Recipe(program, std::move(made), Reading{stored, turns, shrinks}, size);
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
   nb::class_<Program>(module, "Program")
       .def("__init__", &make_program, "kinds"_a, "encoded"_a, "channels"_a, "stored_channels"_a,
            "cast"_a, "scale"_a, "offset"_a, "table"_a, "normals"_a = nb::none());
+  nb::class_<Recipe>(module, "Recipe")
+      .def("__init__", &make_recipe, nb::keep_alive<1, 2>(), "program"_a, "drawings"_a, "pixels"_a,
+           "turns"_a, "shrinks"_a, "out"_a);
+  module.def("fill_chunk", &fill_chunk, "recipe"_a, "memory"_a, "offsets"_a, "sizes"_a, "ids"_a,
+             "address"_a, "out"_a, "rows"_a, "status"_a);
+  module.def("draw_chunk", &draw_chunk, "recipe"_a, "shapes"_a, "ids"_a, "address"_a, "params"_a,
+             "status"_a);
   module.def("probe", &probe, "memory"_a, "offsets"_a, "sizes"_a, "facts"_a);
   module.def("run_chunk", &run_chunk, "program"_a, "memory"_a, "offsets"_a, "sizes"_a, "shapes"_a,
              "params"_a, "out"_a, "rows"_a, "out_shapes"_a, "status"_a);

@@ -26,6 +26,7 @@ struct Scratch {
   JpegDecoder jpeg;
   StepScratch step;
   Buffer<std::uint8_t> padded;
+  Buffer<StepParams> params;  // of the sample at hand, where the core draws them
 };
 
 class Program {
@@ -42,6 +43,7 @@ class Program {
              const Target &target, Scratch &scratch) const;
 
   static bool knows(StepKind kind);
+  bool encoded() const { return encoded_; }
   std::size_t steps() const { return steps_.size(); }
   std::int64_t pixel_bytes() const;
 

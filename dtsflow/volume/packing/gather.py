@@ -43,7 +43,7 @@ def gather(sources: Sequence[Path], packing: Packing) -> Gathered:
     Raises:
         PackError: A source holds no image, or labels and classes do not fit.
     """
-    listings = [list_source(source) for source in sources]
+    listings = [list_source(source, packing.source) for source in sources]
     listing = listings[0] if len(listings) == 1 else merge(listings)
     if not listing.images and not listing.rejects:
         names = ", ".join(map(str, sources))

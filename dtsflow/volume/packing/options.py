@@ -9,6 +9,8 @@ from dtsflow.errors import PackError
 from dtsflow.volume.format import SUFFIX
 from dtsflow.volume.packing.recipe import Encoding
 from dtsflow.volume.source.choice import Choice
+from dtsflow.volume.source.part_files import is_pattern
+from dtsflow.volume.source.source_format import SourceFormat
 
 Split = Literal["train", "val", "test"]
 Oversize = Literal["reject", "reencode"]
@@ -49,7 +51,8 @@ class Layout:
 class Packing:
     """All options of a pack; the defaults are the command's.
 
-    `name` begins the file names; None takes the source's, in lower case.
+    `name` begins the file names; None takes the source's, in lower case. `source`
+    says how the sources are read, where their look does not.
     `workers` is a number of threads, None one per processor: they have no part in the
     bytes. `resume` goes on with a pack that was killed.
     """
@@ -58,6 +61,7 @@ class Packing:
     name: str | None = None
     encoding: Encoding = field(default_factory=Encoding)
     choice: Choice = field(default_factory=Choice)
+    source: SourceFormat = field(default_factory=SourceFormat)
     layout: Layout = field(default_factory=Layout)
     workers: int | None = None
     resume: bool = False
@@ -77,8 +81,8 @@ class Packing:
                 raise PackError(f"{self.name!r} cannot begin a file name; give letters and digits.")
             return self.name
         place = source.resolve()
-        is_pattern = any(sign in place.name for sign in "*?[") and not place.exists()
-        if place.name in {"train", "val", "test"} or is_pattern:
+        names_several = is_pattern(Path(place.name)) and not place.exists()
+        if place.name in {"train", "val", "test"} or names_several:
             place = place.parent
         name = place.name if place.is_dir() else place.name.lstrip(".").split(".")[0]
         if place.suffix == SUFFIX:

@@ -71,11 +71,11 @@ def pack(
     """Pack images into `NAME_SPLIT_lvLEVEL.dts` in `folder`.
 
     `sources` are one or several of: a folder of class folders, a flat folder with
-    labels, a tar of either, DTS volumes; or one set of MNIST or CIFAR files. The same
-    sources and options give the same bytes on every machine, at levels above 0 with the
-    same Pillow. What cannot be packed is listed in `VOLUME.rejects.jsonl`, everything
-    else in `VOLUME.manifest.jsonl`. `progress` gets what is being done (check, pack),
-    the images done, and all.
+    labels, a tar of either, WebDataset shards, Parquet files, DTS volumes; or one set
+    of MNIST or CIFAR files. The same sources and options give the same bytes on every
+    machine, at levels above 0 with the same Pillow. What cannot be packed is listed in
+    `VOLUME.rejects.jsonl`, everything else in `VOLUME.manifest.jsonl`. `progress` gets
+    what is being done (check, pack), the images done, and all.
 
     Raises:
         PackError: The options make no sense, there is no usable image, a volume exists
@@ -199,6 +199,8 @@ def _check(packing: Packing) -> None:
 
 
 def _pixels(places: Sequence[Path], packing: Packing) -> PixelSet | None:
+    if packing.source.kind not in {"auto", "images"}:
+        return None
     found = [find_pixels(place, packing.split) for place in places]
     if all(pixels is None for pixels in found):
         return None

@@ -169,7 +169,7 @@ def prepare_in_order(
 
 def _check_class(image: SourceImage) -> None:
     if image.label == NO_CLASS:
-        raise Unusable("lies in no class folder")
+        raise Unusable(image.why_no_class)
 
 
 def _raise_what_passes(image: SourceImage, error: Exception) -> None:

@@ -4,8 +4,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from dtsflow.errors import PackError
-
-_IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+from dtsflow.volume.image_suffix import IMAGE_SUFFIXES
 
 
 def match(names: Iterable[str], rows: Collection[str], path: Path) -> dict[str, str]:
@@ -67,4 +66,4 @@ def _base(name: str) -> str:
 def _stem(name: str) -> str:
     base = _base(name)
     stem, dot, suffix = base.rpartition(".")
-    return stem if f"{dot}{suffix}".lower() in _IMAGE_SUFFIXES else base
+    return stem if f"{dot}{suffix}".lower() in IMAGE_SUFFIXES else base

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,7 +89,7 @@ def label_by(listing: Listing, labels: dict[str, str], csv_path: Path) -> Listin
     everything = [image.name for image in listing.images]
     everything += [reject.name for reject in listing.rejects]  # a row for one is no mistake
     rows = match(everything, labels, csv_path)
-    classes, label_of = _number_values(labels, csv_path)
+    classes, label_of = number_values(labels.values(), csv_path)
     images = []
     rejects = list(listing.rejects)
     for image in listing.images:
@@ -138,8 +139,16 @@ def _add_row(labels: dict[str, str], row: list[str], where: str) -> None:
         )
 
 
-def _number_values(labels: dict[str, str], path: Path) -> tuple[tuple[str, ...], dict[str, int]]:
-    values = sorted(set(labels.values()))
+def number_values(given: Iterable[str], path: Path) -> tuple[tuple[str, ...], dict[str, int]]:
+    """The classes that values from `path` mean, and the label of each value.
+
+    They are the sorted values; where all are whole numbers, these are the labels, and
+    the classes are called by them from 0 on.
+
+    Raises:
+        PackError: A number is no label.
+    """
+    values = sorted(set(given))
     if not all(_is_number(value.removeprefix("-")) for value in values):
         return tuple(values), {value: rank for rank, value in enumerate(values)}
     numbers = {value: int(value) for value in values}
@@ -149,6 +158,8 @@ def _number_values(labels: dict[str, str], path: Path) -> tuple[tuple[str, ...],
                 f"{path} gives the class {value}; numbers are taken as labels, from 0 to "
                 f"{_MOST_CLASSES - 1}. Give names instead, or remove the rows without a class."
             )
+    if not numbers:
+        return (), {}
     return tuple(map(str, range(max(numbers.values()) + 1))), numbers
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from dtsflow.volume.source.stored import Stored
 
 NO_CLASS = -1  # the label of an image that lies in no class
+IN_NO_FOLDER = "lies in no class folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,12 +13,14 @@ class SourceImage:
     """One file, archive member or stored sample that may be an image.
 
     `name` is unique in its source: the path below the source folder, with slashes.
-    `label` is an index of the listing's classes, or `NO_CLASS`.
+    `label` is an index of the listing's classes, or `NO_CLASS`; `why_no_class` then
+    says why.
     """
 
     name: str
     label: int
     stored: Stored
+    why_no_class: str = IN_NO_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,13 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All that a source holds: what may be packed, sorted by name, and what cannot."""
+    """All that a source holds: what may be packed, sorted by name, and what cannot.
+
+    `has_label_fields` says that labels come from fields of the samples and not from
+    their names.
+    """
 
     classes: tuple[str, ...]
     images: tuple[SourceImage, ...]
     rejects: tuple[Reject, ...] = ()
+    has_label_fields: bool = False

@@ -8,35 +8,85 @@ from dtsflow.errors import PackError
 from dtsflow.volume.format import SUFFIX
 from dtsflow.volume.source.image_tree import read_tree
 from dtsflow.volume.source.listing import Listing
+from dtsflow.volume.source.parquet import read_parquet
+from dtsflow.volume.source.part_files import is_folder_of, is_pattern, part_files
+from dtsflow.volume.source.shard import looks_like_shard
+from dtsflow.volume.source.source_format import SourceFormat
 from dtsflow.volume.source.tar import COMPRESSED_SUFFIXES, TAR_SUFFIX, read_tar
 from dtsflow.volume.source.volumes import read_volumes
+from dtsflow.volume.source.webdataset import read_webdataset
+
+PARQUET_SUFFIX = ".parquet"
+_KINDS = {SUFFIX: "volumes", TAR_SUFFIX: "webdataset", PARQUET_SUFFIX: "parquet"}
+_BY_LOOK = SourceFormat()
 
 
-def list_source(path: Path) -> Listing:
-    """List a folder of images, a tar, or DTS volumes.
+def list_source(path: Path, source_format: SourceFormat = _BY_LOOK) -> Listing:
+    """List a folder of images, a tar, shards, Parquet files, or DTS volumes.
 
-    A folder that itself holds a .dts file is a folder of volumes, any other one of
-    images. Volumes are in volume order, all else is sorted by name.
+    Where the format does not say: a folder that itself holds a .dts file is one of
+    volumes; one that holds .tar or .parquet files and else only texts is one of shards
+    or of a table; any other one of images. A .tar is a shard if a label field is asked
+    for, or one of its first hundred members is a .cls; else it holds class folders. A
+    pattern or brace list ends with the suffix of what it names. Volumes are in volume
+    order, all else is sorted by name.
 
     Raises:
         PackError: It is nothing of the kind, or is not there; says what it may be.
+        MissingPartError: It takes a library that is not installed.
         VolumeError: It is, and cannot be read.
     """
     mode = _mode(path)
-    if stat.S_ISDIR(mode):
-        return read_volumes(path)[0] if holds_volumes(path) else read_tree(path)
-    if stat.S_ISREG(mode) and path.suffix.lower() == SUFFIX:
-        return read_volumes(path)[0]
-    if stat.S_ISREG(mode) and path.name.lower().endswith((TAR_SUFFIX, *COMPRESSED_SUFFIXES)):
-        return read_tar(path)
-    if not mode and path.suffix == SUFFIX and any(sign in str(path) for sign in "*?["):
-        return read_volumes(path)[0]
+    kind = source_format.kind
+    match _look(path, mode, source_format) if kind == "auto" else kind:
+        case "volumes":
+            return read_volumes(path)[0]
+        case "webdataset":
+            return read_webdataset(part_files(path, TAR_SUFFIX), source_format)
+        case "parquet":
+            _refuse_spool_inside(path, source_format.spool)
+            return read_parquet(part_files(path, PARQUET_SUFFIX), source_format)
+        case "images" if stat.S_ISDIR(mode):
+            return read_tree(path)
+        case "images" if stat.S_ISREG(mode) and _is_tar(path):
+            return read_tar(path)
     what = "is no source of images" if mode else "is not there"
     raise PackError(
         f"{path} {what}. Name a folder of class folders, a folder of images (with --labels), a "
         f"{TAR_SUFFIX} of either or of one tar per class, a {SUFFIX} volume, a folder of "
-        f"volumes, or a quoted pattern such as 'data/*{SUFFIX}'."
+        f"volumes, or a quoted pattern such as 'data/*{SUFFIX}'; or WebDataset shards or "
+        f"{PARQUET_SUFFIX} files: one, a folder or a pattern of them."
     )
+
+
+def _look(path: Path, mode: int, source_format: SourceFormat) -> str:
+    """What a source looks like; `images` also where it is none."""
+    if stat.S_ISDIR(mode):
+        if holds_volumes(path):
+            return "volumes"
+        folders = (kind for suffix, kind in _KINDS.items() if is_folder_of(path, suffix))
+        return next(folders, "images")
+    kind = _KINDS.get(path.suffix.lower(), "images")
+    if not mode:
+        return kind if is_pattern(path) else "images"
+    if not stat.S_ISREG(mode):
+        return "images"
+    if kind == "webdataset" and source_format.label_field is None and not looks_like_shard(path):
+        return "images"
+    return kind
+
+
+def _refuse_spool_inside(path: Path, spool: Path | None) -> None:
+    """Raise PackError if a folder would look like another source afterwards."""
+    if spool is not None and path.is_dir() and spool.resolve().is_relative_to(path.resolve()):
+        raise PackError(
+            f"the spool {spool} lies in the source {path}. Choose a folder beside it: nothing is "
+            "written into a source."
+        )
+
+
+def _is_tar(path: Path) -> bool:
+    return path.name.lower().endswith((TAR_SUFFIX, *COMPRESSED_SUFFIXES))
 
 
 def _mode(path: Path) -> int:

@@ -10,7 +10,7 @@ from dtsflow.volume.source.listing import NO_CLASS, Listing, Reject, SourceImage
 from dtsflow.volume.source.safe_name import clean, is_hidden, why_unsafe
 from dtsflow.volume.source.stored import Stored
 from dtsflow.volume.source.tar_folders import class_folders
-from dtsflow.volume.source.tar_headers import Part, compressed, members
+from dtsflow.volume.source.tar_headers import Part, compressed, members, why_unreadable
 
 TAR_SUFFIX = ".tar"
 _COMPRESSIONS = ("gz", "bz2", "xz", "lzma", "zst", "lz4", "z")
@@ -123,14 +123,10 @@ def _read_inner(part: Part, where: str, folder: str, found: _Found) -> None:
 def _add(member: tarfile.TarInfo, name: str, start: int, found: _Found) -> None:
     if member.isdir():
         found.add_folder(name)
-    elif member.issparse():
-        found.reject(name, "a sparse file, which has no one place in a tar")
-    elif member.isreg():
-        found.add_file(name, start + member.offset_data, member.size)
-    elif member.issym() or member.islnk():
-        found.reject(name, f"a link to {member.linkname}, and links in a tar are not followed")
+    elif reason := why_unreadable(member):
+        found.reject(name, reason)
     else:
-        found.reject(name, "neither a file nor a folder")
+        found.add_file(name, start + member.offset_data, member.size)
 
 
 def _name_of(member: tarfile.TarInfo, found: _Found) -> str:

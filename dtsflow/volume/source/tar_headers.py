@@ -85,6 +85,15 @@ def members(part: Part, where: str) -> Iterator[tarfile.TarInfo]:
         last = member.name
 
 
+def why_unreadable(member: tarfile.TarInfo) -> str:
+    """Why what is no folder has no bytes in one place of the tar; empty if it has."""
+    if member.issparse():
+        return "a sparse file, which has no one place in a tar"
+    if member.issym() or member.islnk():
+        return f"a link to {member.linkname}, and links in a tar are not followed"
+    return "" if member.isreg() else "neither a file nor a folder"
+
+
 def _open(part: Part, where: str) -> tarfile.TarFile:
     part.seek(0)
     start = part.read(tarfile.BLOCKSIZE)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from dtsflow.errors import PackError
 
+TEXT_SUFFIXES = (".txt", ".md", ".json", ".jsonl", ".csv", ".yaml", ".yml")  # beside images
+
 
 def read_text(path: Path) -> str:
     """The text of a UTF-8 file, with or without a byte order mark.

@@ -1,0 +1,289 @@
+"""The draws of the compiled core against those in NumPy, number for number."""
+
+import gc
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from dtsflow.configurable import configurable
+from dtsflow.native.core import load
+from dtsflow.native.drawing import DrawKind
+from dtsflow.native.steps import CASTS, STEP_NUMBERS, Status, StepKind
+from dtsflow.po import (
+    CenterCrop,
+    Chain,
+    DoNothing,
+    FastRandomResizedCrop,
+    Normalize,
+    RandomCrop,
+    RandomGrayscale,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomVerticalFlip,
+    Resize,
+)
+from dtsflow.po.fused import Chosen, FusedProgram
+from dtsflow.po.operation import Draws, Operation, Params, Sizes
+from dtsflow.po.recipe import drawings
+from dtsflow.po.shrink import can_shrink, choose_scales, shrink
+from dtsflow.seed.address import pass_words
+from dtsflow.spec import ImageSpec
+from dtsflow.tensor.dtype import DType
+
+found = load()
+if found is None:
+    pytest.skip("the native core was not built", allow_module_level=True)
+core: ModuleType = found
+
+PHOTO = ImageSpec(None, None, 3)
+IMAGENET = Normalize(preset="imagenet")
+CHAINS: dict[str, tuple[Operation, ...]] = {
+    "train": (RandomResizedCrop(224), RandomHorizontalFlip(), IMAGENET),
+    "hardly ever fits": (RandomResizedCrop(9, scale=(0.9, 1.0), ratio=(0.2, 5.0)),),
+    "never fits": (RandomResizedCrop((7, 9), scale=(1.0, 1.0), ratio=(40.0, 1000.0)),),
+    "nor the other way": (RandomResizedCrop((7, 9), scale=(1.0, 1.0), ratio=(0.001, 0.02)),),
+    "fast": (FastRandomResizedCrop((32, 48), scale=(0.001, 1.0)), RandomVerticalFlip(p=0.3)),
+    "val": (Resize(256), CenterCrop(224), IMAGENET),
+    "odd centres": (CenterCrop((51, 4)), CenterCrop((70, 3))),
+    "exact": (Resize((30, 77), fit="exact"), RandomHorizontalFlip(p=1.0)),
+    "square": (Resize(41, fit="square"), RandomHorizontalFlip(p=0.0)),
+    "cifar": (RandomCrop(32, padding=4), RandomHorizontalFlip(), Normalize(preset="cifar")),
+    "uneven padding": (RandomCrop((40, 400), padding=(1, 20, 300, 0)),),
+    "upstream's padding": (RandomCrop((90, 400), padding=(3, 5), compat="upstream"),),
+    "two crops": (Resize(99), DoNothing(), RandomResizedCrop(50), RandomCrop(20)),
+}
+
+sides = st.integers(1, 65535) | st.integers(1, 500)
+samples = st.lists(
+    st.tuples(st.integers(0, (1 << 40) - 1), sides, sides).filter(
+        lambda sample: sample[1] * sample[2] <= 178_956_970
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def fused(operations: tuple[Operation, ...]) -> FusedProgram:
+    return FusedProgram(core, operations, Chain(operations).specs(PHOTO), 3)
+
+
+def drawn(
+    operations: tuple[Operation, ...],
+    ids: npt.NDArray[np.int64],
+    sizes: Sizes,
+    address: tuple[int, int, int, int],
+    *,
+    shrinks: bool = False,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """What the core draws: (steps, samples, numbers), and a status a sample."""
+    recipe = fused(operations).recipe(None, turns=False, shrinks=shrinks)
+    assert recipe is not None
+    steps = sum(not isinstance(operation, Normalize) for operation in operations)
+    params = np.full((len(ids), steps, STEP_NUMBERS), -7, np.int32)
+    status = np.full(len(ids), -7, np.int32)
+    core.draw_chunk(recipe, sizes.astype(np.int32), ids, address, params, status)
+    return params.swapaxes(0, 1), status
+
+
+def expected(
+    operations: tuple[Operation, ...],
+    ids: npt.NDArray[np.int64],
+    sizes: Sizes,
+    where: tuple[int, int, int, int],
+    *,
+    shrinks: bool,
+) -> npt.NDArray[np.int32]:
+    """The same by the reference, packed as the core would be given it."""
+    seed, epoch, phase, view = where
+    program = Chain(operations).program(PHOTO)
+    params, traced = program.draw_with_sizes(
+        seed=seed, ids=ids, epoch=epoch, phase=phase, view=view, sizes=sizes
+    )
+    scales = np.ones(len(ids), np.int64)
+    if shrinks:
+        scales = choose_scales(params[0], traced[1])
+        params[0] = shrink(params[0], scales)
+    made = fused(operations)
+    return made._pack(Chosen(params, traced, scales), made._last)
+
+
+@pytest.mark.parametrize("shrinks", [False, True])
+@pytest.mark.parametrize("name", CHAINS)
+@settings(deadline=None, max_examples=60)
+@given(
+    samples=samples,
+    where=st.tuples(
+        st.integers(0, (1 << 64) - 1),
+        st.integers(0, (1 << 32) - 1),
+        st.integers(0, 15),
+        st.integers(0, 255),
+    ),
+)
+@example([((1 << 40) - 1, 1, 1), (0, 1, 65535), (1, 65535, 1)], ((1 << 64) - 1, 0, 15, 255))
+@example([(n, 375, 500) for n in range(8)], (7, 1, 0, 0))
+def test_the_core_draws_what_numpy_draws(
+    name: str,
+    shrinks: bool,  # noqa: FBT001  # pytest passes it by name
+    samples: list[tuple[int, int, int]],
+    where: tuple[int, int, int, int],
+) -> None:
+    operations = CHAINS[name]
+    shrinks = shrinks and can_shrink(operations)
+    ids = np.array([sample[0] for sample in samples], np.int64)
+    sizes = np.array([sample[1:] for sample in samples], np.int64)
+    params, status = drawn(operations, ids, sizes, pass_words(*where), shrinks=shrinks)
+    reference = expected(operations, ids, sizes, where, shrinks=shrinks)
+    ours = status == Status.OK
+    assert np.array_equal(params[:, ours], reference[:, ours])
+    assert (status[~ours] == Status.NOT_OURS).all()
+    # Left to the reference is only what becomes absurdly big or long on its way.
+    assert (reference[:, ~ours, 4:6].max(initial=1 << 24) >= 1 << 24).all()
+    assert ours[(sizes < 2000).all(axis=1)].all()
+
+
+@pytest.mark.parametrize("name", ["train", "hardly ever fits", "fast", "two crops"])
+def test_many_thousand_windows_agree(name: str) -> None:
+    rng = np.random.default_rng(5)
+    ids = rng.integers(0, 1 << 40, 20_000)
+    sizes = rng.integers(1, 4_000, (20_000, 2))
+    where = (123, 4, 0, 0)
+    params, status = drawn(CHAINS[name], ids, sizes, pass_words(*where))
+    assert not status.any()
+    assert np.array_equal(params, expected(CHAINS[name], ids, sizes, where, shrinks=False))
+
+
+def test_an_id_without_room_in_an_address_is_left_to_the_reference() -> None:
+    ids = np.array([-1, 0, 1 << 40], np.int64)
+    sizes = np.full((3, 2), 50)
+    status = drawn(CHAINS["train"], ids, sizes, pass_words(0, 0, 0, 0))[1]
+    assert status.tolist() == [Status.NOT_OURS, Status.OK, Status.NOT_OURS]
+
+
+def test_an_image_that_becomes_absurdly_big_is_left_to_the_reference() -> None:
+    chain = (Resize(3000), CenterCrop(9))
+    sizes = np.array([[1, 60_000], [60_000, 1], [60, 60]])
+    status = drawn(chain, np.arange(3), sizes, pass_words(0, 0, 0, 0))[1]
+    assert status.tolist() == [Status.NOT_OURS, Status.NOT_OURS, Status.OK]
+
+
+@configurable
+class SmallCrop(RandomResizedCrop):
+    """Draws otherwise than what it inherits from."""
+
+    def draw(self, draws: Draws, sizes: Sizes) -> Params:
+        """Half of the sides."""
+        return super().draw(draws, sizes // 2)
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        (RandomResizedCrop(9), RandomGrayscale()),
+        (RandomCrop(9, padding_mode="reflect"),),
+        (RandomCrop(9, padding=1, fill=3),),
+        (SmallCrop(9),),
+    ],
+)
+def test_a_chain_that_the_core_cannot_draw_for_has_no_recipe(
+    operations: tuple[Operation, ...],
+) -> None:
+    assert drawings(operations) is None
+    assert fused(operations).recipe(None, turns=False, shrinks=False) is None
+
+
+def test_positions_count_what_has_no_step() -> None:
+    found = drawings((RandomHorizontalFlip(), IMAGENET, DoNothing()))
+    assert found == [(DrawKind.FLIP, 0, (0.5,)), (DrawKind.FLIP, 2, (0.0,))]
+
+
+def program_of_flips(count: int) -> Any:
+    none = np.empty(0, np.float32)
+    return core.Program(
+        [int(StepKind.MIRROR)] * count,
+        encoded=False,
+        channels=1,
+        stored_channels=1,
+        cast=CASTS[DType.UINT8],
+        scale=none,
+        offset=none,
+        table=np.empty(0, np.uint8),
+    )
+
+
+def recipe_of_flips(pixels: tuple[int, int] = (2, 3), out: tuple[int, int] = (2, 3)) -> Any:
+    return core.Recipe(
+        program_of_flips(1),
+        [(DrawKind.FLIP, 0, [1.0])],
+        pixels,
+        turns=False,
+        shrinks=False,
+        out=out,
+    )
+
+
+def fill(
+    recipe: Any, memory: npt.NDArray[np.uint8], out: npt.NDArray[np.uint8], **words: Any
+) -> int:
+    """One sample of six bytes."""
+    status = np.full(1, -7, np.int32)
+    core.fill_chunk(
+        recipe,
+        memory,
+        np.array([words.get("offset", 0)], np.int64),
+        np.array([6], np.int64),
+        np.arange(words.get("ids", 1)),
+        (1, 2, 3, 4),
+        out,
+        np.array([words.get("row", 0)], np.int64),
+        status,
+    )
+    return int(status[0])
+
+
+def test_a_recipe_keeps_its_program() -> None:
+    recipe = recipe_of_flips()
+    gc.collect()
+    memory, out = np.arange(6, dtype=np.uint8), np.zeros(8, np.uint8)
+    assert fill(recipe, memory, out, row=1) == Status.OK
+    assert out.tolist() == [0, 2, 1, 0, 5, 4, 3, 0]
+
+
+def test_a_row_of_another_size_than_what_comes_out_is_not_written() -> None:
+    memory, out = np.arange(6, dtype=np.uint8), np.full(12, 9, np.uint8)
+    assert fill(recipe_of_flips(out=(3, 4)), memory, out) == Status.MISFIT
+    assert (out == 9).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"offset": 1}, "outside the memory"),
+        ({"offset": -1}, "outside the memory"),
+        ({"row": 3}, "outside the output"),
+        ({"row": -1}, "outside the output"),
+        ({"ids": 2}, "one id"),
+    ],
+)
+def test_nothing_outside_the_arrays_is_touched(words: dict[str, int], message: str) -> None:
+    memory, out = np.zeros(6, np.uint8), np.zeros(8, np.uint8)
+    with pytest.raises(ValueError, match=message):
+        fill(recipe_of_flips(), memory, out, **words)
+
+
+@pytest.mark.parametrize(
+    ("drawing", "message"),
+    [
+        ([], "one drawing a step"),
+        ([(8, 0, [])], "unknown drawing"),
+        ([(-1, 0, [])], "unknown drawing"),
+        ([(0, 0, [1.0] * 9)], "8 numbers"),
+    ],
+)
+def test_a_recipe_refuses_what_it_does_not_know(drawing: list[Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        core.Recipe(program_of_flips(1), drawing, (1, 1), turns=False, shrinks=False, out=(1, 1))
