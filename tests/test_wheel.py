@@ -69,6 +69,9 @@ def test_a_wheel_has_the_package_its_configs_and_nothing_else(wheel: Path) -> No
     modules = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("dtsflow/**/*.py")}
     assert {name for name in modules if "/fuzz/" not in name} <= names
     assert "dtsflow/arena/normalize.cu" in names
+    templates = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("dtsflow/**/*.in")}
+    assert templates
+    assert templates <= names
     assert {name.partition("/")[0] for name in names} == {
         "dtsflow",
         f"dtsflow-{__version__}.dist-info",
