@@ -274,7 +274,6 @@ def test_twenty_jobs_give_back_what_they_took(call: Call) -> None:
     assert len(finished()) == 20
     (before, *counts), (after, *later) = held
     assert later == counts
-    print(before, after)
     assert after - before < 16 << 20, f"{before:,} bytes after 2 jobs, {after:,} after 20"
 
 
