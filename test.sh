@@ -9,6 +9,7 @@ if ! python -c 'import torch' 2>/dev/null; then
   pip_install torch==2.13.0 # one version, so that every machine tests the same interop
 fi
 pip_install -e '.[dev,mpi-wheel,parquet,sweep,torch]'
+pip_install --no-deps -e plugins/mini_csv
 say "ruff"
 ruff check
 ruff format --check
@@ -16,4 +17,6 @@ say "mypy"
 mypy
 say "pytest"
 pytest "$@"
+say "pytest of the plugins"
+pytest plugins/*/tests
 .ci/fuzz.sh 20

@@ -11,15 +11,18 @@ from dtsflow.configurable import configurable
 from dtsflow.decode.decoder import Decoder
 from dtsflow.decode.on_error import MaxErrors, OnError
 from dtsflow.decode.orientation import Orientation
+from dtsflow.decode.parse import Parse
 from dtsflow.decode.pixels import PixelDecoder
 from dtsflow.native.core import load, warn_absent
 from dtsflow.po.branch import Branch
 from dtsflow.po.chain import Chain
 from dtsflow.po.fused import FusedProgram
+from dtsflow.po.record_chain import RecordChain
 from dtsflow.po.shrink import can_shrink
 from dtsflow.reader.order import Order, Shuffle, Tail, auto_lanes, window_blocks
 from dtsflow.reader.reader import Reader
 from dtsflow.reader.selection import Selection
+from dtsflow.record_phase import record_shuffle
 from dtsflow.spec import IMAGES
 from dtsflow.station.batch_operations import SOFT_LABELS
 from dtsflow.station.engine import Engine
@@ -29,6 +32,9 @@ from dtsflow.station.reference import ReferenceEngine
 from dtsflow.station.station import Station
 from dtsflow.volume.data_set import DataSet
 from dtsflow.volume.data_source import Source
+from dtsflow.volume.loaded import Loaded
+from dtsflow.volume.record_set import RecordSet
+from dtsflow.volume.records import Loader
 
 Auto = Literal["auto"]
 Positive = Annotated[int, Field(ge=1, strict=True)]  # strict: true is not 1
@@ -38,10 +44,21 @@ Positive = Annotated[int, Field(ge=1, strict=True)]  # strict: true is not 1
 class Decode(Protocol):
     """How stored images are decoded."""
 
-    orientation: Orientation
-    scaled: bool
-    on_error: OnError
-    max_errors: MaxErrors
+    @property
+    def orientation(self) -> Orientation:
+        """Whether EXIF orientations are applied."""
+
+    @property
+    def scaled(self) -> bool:
+        """Whether a JPEG may be decoded at a part of its size."""
+
+    @property
+    def on_error(self) -> OnError:
+        """What becomes of a bad sample."""
+
+    @property
+    def max_errors(self) -> MaxErrors:
+        """More bad samples than this end the run."""
 
     @property
     def allows_native(self) -> bool:
@@ -65,17 +82,17 @@ class Phase:
         tail: What becomes of a last batch that is not full: `pad`, `drop` or `wrap`.
     """
 
-    volume: Source | None
+    volume: Source | Loader | None
     reader: Reader
-    decode: Decode
-    po: Chain
+    decode: Decode | Parse
+    po: Chain | RecordChain
     batch_size: Positive = 256
     lanes: Annotated[int, Field(ge=1, lt=1 << 16, strict=True)] | Auto = "auto"
     tail: Tail = Tail.PAD
 
     @model_validator(mode="after")
     def _named(self) -> Self:
-        for name in self.po.views:
+        for name in self.po.views if isinstance(self.po, Chain) else ():
             if name == SOFT_LABELS or hasattr(Batch, name):
                 raise ValueError(
                     f"po.views: {name!r} is something else of a batch. Give the view another name."
@@ -89,7 +106,8 @@ class Phase:
         Raises:
             ConfigError: There is none, or both.
         """
-        return self.reader.source(self.volume)
+        volume = self.volume
+        return self.reader.source(Loaded(volume) if isinstance(volume, Loader) else volume)
 
     def order(
         self, volumes: DataSet, selection: Selection | None, *, seed: int, number: int
@@ -100,9 +118,6 @@ class Phase:
             PlanError: There are no samples, no steps, or lanes that do not divide.
         """
         lanes = auto_lanes(self.batch_size) if self.lanes == "auto" else self.lanes
-        shuffle = self.reader.shuffle
-        if not volumes.has_blocks and shuffle is Shuffle.BLOCKS:
-            shuffle = Shuffle.FULL  # there are no blocks to permute
         mixing = self.reader.mixing(volumes)
         sources = 1 if mixing is None else len(mixing.blocks)
         return Order(
@@ -110,19 +125,30 @@ class Phase:
             batch_size=self.batch_size,
             lanes=lanes,
             seed=seed,
-            shuffle=shuffle,
+            shuffle=self._shuffle(volumes),
             tail=self.tail,
-            window=window_blocks(self.reader.window_bytes, lanes, sources),
+            window=1
+            if isinstance(volumes, RecordSet)
+            else window_blocks(self.reader.window_bytes, lanes, sources),
             phase=number,
             mixing=mixing,
         )
 
+    def _shuffle(self, volumes: DataSet) -> Shuffle:
+        """The value of `reader.shuffle` that is in force."""
+        asked = self.reader.shuffle
+        if isinstance(volumes, RecordSet):
+            return record_shuffle(asked, volumes, self.tail)
+        if not volumes.has_blocks and asked.has_windows:
+            return Shuffle.FULL  # there are no blocks to permute
+        return asked
+
     def engine(self, volumes: DataSet, station: Station, branches: Mapping[str, Branch]) -> Engine:
         """What one worker fills rows of `station` with, through chains of one epoch."""
-        pixels = volumes.layout == "pixels"
-        decoder = PixelDecoder(volumes.image) if pixels else self.decode.start()
+        pixels, decode = volumes.layout == "pixels", self.image_decode
+        decoder = PixelDecoder(volumes.image) if pixels else decode.start()
         shrinks = (
-            self.decode.scaled
+            decode.scaled
             and not pixels
             and all(can_shrink(branch.operations) for branch in branches.values())
         )
@@ -138,7 +164,7 @@ class Phase:
             main,
             fused[IMAGES],
             volumes.image if pixels else None,
-            turns=self.decode.orientation == "apply",
+            turns=decode.orientation == "apply",
             shrinks=shrinks,
         )
         if not views:
@@ -149,9 +175,21 @@ class Phase:
         }
         return NativeViewsEngine(core, decoder, engine, every, encoded=not pixels, shrinks=shrinks)
 
+    @property
+    def image_decode(self) -> Decode:
+        """How images are decoded, in a phase that has some."""
+        assert not isinstance(self.decode, Parse)  # refused at plan time
+        return self.decode
+
+    @property
+    def image_chain(self) -> Chain:
+        """What becomes of them."""
+        assert isinstance(self.po, Chain)
+        return self.po
+
     def core(self, volumes: DataSet) -> ModuleType | None:
         """The compiled core if it runs this phase; None: the reference path."""
-        if not (self.decode.allows_native or volumes.layout == "pixels"):
+        if not (self.image_decode.allows_native or volumes.layout == "pixels"):
             return None
         core = load()
         if core is None:

@@ -7,18 +7,21 @@ from functools import cached_property
 from typing import Any
 
 from dtsflow.arena.form import FieldForm, Form, image_form
+from dtsflow.decode.parse import Parse
 from dtsflow.era import Era
 from dtsflow.native.steps import Finish
 from dtsflow.phase import Phase
 from dtsflow.po.branch import Branch
 from dtsflow.po.erasing import RandomErasing
+from dtsflow.po.record_chain import Fields
 from dtsflow.ranks.group import Group
-from dtsflow.reader.order import Order, Shuffle
+from dtsflow.reader.order import Order
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.reader import Mode
 from dtsflow.reader.samples import Bytes
 from dtsflow.reader.selection import Selection
 from dtsflow.reader.store import Store
+from dtsflow.record_phase import record_engine
 from dtsflow.spec import IMAGES, FieldSpec, ImageSpec, Place, RecordSpec
 from dtsflow.station.batch_operations import ELEMENT_BYTES, SOFT_LABELS, BatchOperations
 from dtsflow.station.engine import Address, Engine
@@ -27,6 +30,7 @@ from dtsflow.station.station import Station
 from dtsflow.station.turns import ZONES
 from dtsflow.tensor.dtype import DType
 from dtsflow.volume.data_set import DataSet
+from dtsflow.volume.record_set import RecordSet
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class PhasePlan:
         chunk_rows: Rows that one worker fills at a time.
         selection: The samples of `reader.subset`; None: all.
         arena_finishes: Whether Normalize is done where the batches live.
+        fields: Of a set of records, the fields as parsed, then as each operation leaves
+            them.
     """
 
     name: str
@@ -57,6 +63,7 @@ class PhasePlan:
     chunk_rows: int
     selection: Selection | None = None
     arena_finishes: bool = False
+    fields: tuple[Fields, ...] = ()
 
     def era(self, epoch: int) -> Era:
         """What the operations are in an epoch."""
@@ -65,6 +72,8 @@ class PhasePlan:
 
     def engine(self, epoch: int = 0) -> Engine:
         """What one worker fills rows of an epoch with."""
+        if isinstance(self.volumes, RecordSet):
+            return record_engine(self.phase.decode, self.phase.po, self.volumes)
         branches = dict(self.era(epoch).branches)
         if self._finish is not None:
             main = branches[IMAGES]
@@ -102,7 +111,12 @@ class PhasePlan:
 
     @property
     def specs(self) -> tuple[ImageSpec, ...]:
-        """The image in epoch 0: as decoded, then as each operation leaves it."""
+        """The image in epoch 0: as decoded, then as each operation leaves it.
+
+        A set of records has none.
+        """
+        if self.fields:
+            return ()
         return self.eras[0].branches[IMAGES].specs
 
     @cached_property
@@ -126,6 +140,8 @@ class PhasePlan:
         return names
 
     def _form(self, era: Era) -> Form:
+        if self.fields:
+            return Form.of_records(self.rows, self.fields[-1])
         fields = [
             image_form(name, branch.out_spec, self._stored(branch.out_spec))
             for name, branch in era.branches.items()
@@ -140,8 +156,13 @@ class PhasePlan:
         return self.station.stored_channels(pixels.channels, pixels.dtype)
 
     @property
-    def pixels(self) -> ImageSpec:
-        """What a row of `images` is; sides that change with the epoch are None."""
+    def pixels(self) -> ImageSpec | None:
+        """What a row of `images` is; sides that change with the epoch are None.
+
+        A set of records has none.
+        """
+        if self.fields:
+            return None
         found = {era.pixels for era in self.eras}
         sides = [{getattr(one, side) for one in found} for side in ("height", "width")]
         height, width = (of_all.pop() if len(of_all) == 1 else None for of_all in sides)
@@ -163,10 +184,12 @@ class PhasePlan:
         What was erased is zero after normalising, which a uint8 zero would not be, and
         what was blended is rounded after it, so such chains are finished here.
         """
+        if self.fields:
+            return None
         era, pixels = self.eras[0], self.specs[-1]
         operations = era.branches[IMAGES].operations
         stays = any(isinstance(one, RandomErasing) for one in operations) or bool(era.batch)
-        normalize = self.phase.po.normalize
+        normalize = self.phase.image_chain.normalize
         if not self.arena_finishes or stays or normalize is None or pixels.dtype is DType.UINT8:
             return None
         return normalize.finish(pixels.channels)
@@ -203,10 +226,15 @@ class PhasePlan:
         label = FieldSpec("label", (), DType.INT32, Place.HOST)
         stored = FieldSpec("bytes", (None,), DType.UINT8, Place.HOST)
         on_disk = FieldSpec("bytes", (None,), DType.UINT8, Place.DISK)
+        begin = [("volume", RecordSpec((on_disk,))), ("reader", RecordSpec((stored, label)))]
+        if self.fields:
+            names = ["decode", *(f"po.operations[{i}]" for i in range(len(self.fields) - 1))]
+            steps = (tuple(one.spec(Place.HOST) for one in of_step) for of_step in self.fields)
+            station = RecordSpec(self._zone_fields())
+            return [*begin, *zip(names, map(RecordSpec, steps), strict=True), ("station", station)]
         decoded = self.specs[0].field("image", Place.HOST)
         return [
-            ("volume", RecordSpec((on_disk,))),
-            ("reader", RecordSpec((stored, label))),
+            *begin,
             ("decode", RecordSpec((decoded, label))),
             *(
                 (f"{chain}[{i}]", RecordSpec((spec.field("image", Place.HOST), label)))
@@ -238,20 +266,27 @@ class PhasePlan:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """All that the order and the pixels depend on, but for the seed, by its key."""
-        order, decode = self.order, self.phase.decode
+        order = self.order
         subset = None if self.selection is None else self.selection.digest()
         return {
             "data": self.volumes.fingerprint(),
             "batch_size": order.batch_size,
             "lanes": order.lanes,
-            "window_bytes": order.window if order.shuffle is Shuffle.BLOCKS else None,
+            "window_bytes": order.window if order.shuffle.has_windows else None,
             "shuffle": order.shuffle.value,
             "tail": order.tail.value,
-            "decode": [decode.orientation, decode.scaled, decode.on_error],
+            "decode": self._decode,
             **self.phase.po.facts(),
             **({} if subset is None else {"subset": subset}),
             **self._mix,
         }
+
+    @property
+    def _decode(self) -> list[Any]:
+        decode = self.phase.decode
+        if isinstance(decode, Parse):
+            return [f"{type(decode.parser).__module__}.{decode.parser!r}", decode.on_error]
+        return [decode.orientation, decode.scaled, decode.on_error]
 
     @property
     def _mix(self) -> dict[str, Any]:

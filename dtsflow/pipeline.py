@@ -18,17 +18,21 @@ from dtsflow.memory.plan import MemoryPlan
 from dtsflow.phase import Phase, Positive
 from dtsflow.phase_plan import PhasePlan, forms_of
 from dtsflow.plan import Plan
+from dtsflow.po.chain import Chain
 from dtsflow.po.mixup import check_rows
 from dtsflow.ranks.group import RanksConfig
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.subset import select
+from dtsflow.record_phase import record_fields
 from dtsflow.seed.address import check_field, phase_number
 from dtsflow.station.station import Station
 from dtsflow.volume.data_set import DataSet, Layout
+from dtsflow.volume.record_set import RecordSet
 
 # Rows of JPEGs a worker fills at a time, at most: a NumPy call costs as much for one
 # row as for all, but in the middle of a chunk no worker can be stopped.
 CHUNK_ROWS = 64
+RECORD_CHUNK_ROWS = 1024  # most are short, and a parser is called once a chunk
 
 Auto = Literal["auto"]
 AUTO, NEVER = "auto", "never"  # what `resume` is, if no path
@@ -95,11 +99,13 @@ class Pipeline:
     def _phase_plan(self, name: str, rank: Rank, workers: int, cache: Path | None) -> PhasePlan:
         phase = self.phases[name]
         volumes = phase.reader.arrange(phase.source.scan(cache), cache)
+        where = "po.operations" if len(self.phases) == 1 else f"phases.{name}.po.operations"
+        fields = record_fields(phase.decode, phase.po, volumes, where)
         check_field("block", volumes.num_blocks)  # more than the windows of any lane
         selection = select(volumes, phase.reader.subset)
         number = phase_number(name, self.phases)
         order = phase.order(volumes, selection, seed=self.seed, number=number)
-        if phase.po.batch:
+        if isinstance(phase.po, Chain) and phase.po.batch:
             check_rows(order.lane_rows)
         check_field("id", volumes.num_samples * order.rounds)
         lanes = order.lanes_of(rank.index, rank.size)
@@ -115,10 +121,14 @@ class Pipeline:
             chunk_rows=_chunk_rows(rows, workers, volumes.layout),
             selection=selection,
             arena_finishes=self.arena.finishes,
+            fields=fields,
         )
 
     def _eras(self, name: str, volumes: DataSet) -> tuple[Era, ...]:
         chain = self.phases[name].po
+        if isinstance(volumes, RecordSet):
+            return (Era(0, {}, ()),)
+        assert isinstance(chain, Chain)  # refused otherwise
         where = "po" if len(self.phases) == 1 else f"phases.{name}.po"
         return tuple(
             Era(
@@ -148,4 +158,5 @@ def _chunk_rows(rows: int, workers: int, layout: Layout) -> int:
         # All cost alike, a microsecond each: as few chunks as keep both zones in work.
         return -(-rows // -(-workers // 2))
     # JPEGs differ: two chunks a worker and batch, so that none waits long for another.
-    return max(1, min(CHUNK_ROWS, rows // (2 * workers)))
+    most = RECORD_CHUNK_ROWS if layout == "records" else CHUNK_ROWS
+    return max(1, min(most, rows // (2 * workers)))

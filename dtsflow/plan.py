@@ -131,7 +131,7 @@ class Plan:
             entries["streaming windows"] = windows
         for name, phase in self.phases.items():
             mode, _ = self.reading[name]
-            if mode in _HELD:
+            if mode in _HELD and phase.volumes.layout != "records":
                 entries[self._entry(name)] = phase.planned_bytes(mode)
         return entries
 

@@ -1,19 +1,24 @@
 """The plan as a page that a person reads before starting a run."""
 
+from collections.abc import Sequence
 from itertools import chain
 
 from dtsflow.memory.drawing import human_bytes
 from dtsflow.phase_plan import PhasePlan
 from dtsflow.plan import Plan
+from dtsflow.po.chain import Chain
 from dtsflow.po.describe import describe
 from dtsflow.po.fused import divide
+from dtsflow.po.record_chain import RecordChain
 from dtsflow.reader.block_reader import Verify
 from dtsflow.reader.order import divisors
+from dtsflow.volume.record_set import RecordSet
 
-_WITHOUT_BLOCKS = {"pixels": "raw pixels", "files": "images in files"}
+_WITHOUT_BLOCKS = {"pixels": "raw pixels", "files": "images in files", "records": "records"}
 _UNCHECKED = {
     "blocks": "no index, so its blocks have no checksums: only their structure is checked",
     "files": "no checksum of its images is known: only their sizes are checked",
+    "records": "no checksum of its records is known: their loader may check them",
 }
 
 
@@ -57,8 +62,9 @@ def _data(plan: Plan, phase: PhasePlan) -> list[str]:
     names = [str(path) for path in volumes.paths]
     shown = names if len(names) <= 4 else [*names[:2], "…", names[-1]]  # noqa: PLR2004
     mode, reason = plan.reading[phase.name]
+    classes = f"{volumes.num_classes:,} classes, " if volumes.layout != "records" else ""
     lines = [
-        f"{volumes.num_samples:,} samples, {volumes.num_classes:,} classes, {what}",
+        f"{volumes.num_samples:,} samples, {classes}{what}",
         *_mix(phase),
         *_subset(phase),
         *shown,
@@ -100,6 +106,8 @@ def _order(phase: PhasePlan) -> list[str]:
     order = phase.order
     sizes = divisors(order.lanes)
     windows = f", windows of up to {order.window} blocks" if phase.volumes.has_blocks else ""
+    if isinstance(records := phase.volumes, RecordSet) and order.shuffle.has_windows:
+        windows = f", through a buffer of {records.records.buffer:,} records"
     amplified = f"read amplification {phase.read_amplification:.2f} when streaming"
     return [
         f"{order.steps:,} steps of {order.batch_size:,} rows, tail {order.tail.value}",
@@ -112,18 +120,15 @@ def _order(phase: PhasePlan) -> list[str]:
 def _graph(plan: Plan, phase: PhasePlan) -> list[str]:
     pipeline, own = plan.pipeline, phase.phase
     how = {
-        "volume": type(own.source).__name__,
+        "volume": type(own.source if own.volume is None else own.volume).__name__,
         "reader": _reader(plan, phase),
         "decode": _decode(phase),
         "station": f"chunks of {phase.chunk_rows} rows, 2 zones",
     }
-    described = {"po.operations": own.po.operations}
-    described |= {f"po.views.{name}": view for name, view in own.po.views.items()}
-    for place, operations in described.items():
-        how |= {f"{place}[{i}]": line for i, line in enumerate(describe(operations))}
+    how |= _operations(own.po)
     runs = _runs(phase)
     rows = [(name, how[name], runs.get(name, ""), f"-> {record}") for name, record in phase.edges]
-    for i, line in enumerate(describe(own.po.batch)):
+    for i, line in enumerate(describe(own.po.batch) if isinstance(own.po, Chain) else ()):
         rows.append((f"po.batch[{i}]", line, "Python", "-> images, soft_labels (zone)"))
     rows.append(("arena", type(pipeline.arena).__name__, "", "batches are views of the zones"))
     rows.append(("consumer", type(pipeline.consumer).__name__, "", ""))
@@ -133,6 +138,18 @@ def _graph(plan: Plan, phase: PhasePlan) -> list[str]:
         for row in rows
     ]
     return [*lines, *_resolutions(phase)]
+
+
+def _operations(po: Chain | RecordChain) -> dict[str, str]:
+    """Each operation in a line, by its place in the configuration."""
+    described: dict[str, Sequence[object]] = {"po.operations": po.operations}
+    if isinstance(po, Chain):
+        described |= {f"po.views.{name}": view for name, view in po.views.items()}
+    return {
+        f"{place}[{i}]": line
+        for place, operations in described.items()
+        for i, line in enumerate(describe(operations))
+    }
 
 
 def _resolutions(phase: PhasePlan) -> list[str]:
@@ -148,6 +165,8 @@ def _resolutions(phase: PhasePlan) -> list[str]:
 
 def _runs(phase: PhasePlan) -> dict[str, str]:
     """Where decode and each operation run: fused in the native core, or in Python."""
+    if phase.fields:
+        return {name: "Python" for name, _ in phase.edges[2:-1]}
     names = {
         place: [f"{place}[{i}]" for i in range(len(branch.operations))]
         for place, branch in phase.chains.items()
@@ -179,9 +198,17 @@ def _decode(phase: PhasePlan) -> str:
 def _reader(plan: Plan, phase: PhasePlan) -> str:
     mode, _ = plan.reading[phase.name]
     reader = phase.phase.reader
+    if phase.fields:
+        return mode
     unchecked = "size" if phase.volumes.layout == "files" else "structure"
     verify = reader.verify.value if phase.volumes.has_checksums else unchecked
     return f"{mode}, {reader.io_threads} IO threads, verify {verify}"
+
+
+def _unplanned(plan: Plan) -> str:
+    if all(phase.fields for phase in plan.phases.values()):
+        return "the records of a chunk for each worker, as long as their loader gives them"
+    return "one decoded image per worker, as large as the data set's largest"
 
 
 def _memory(plan: Plan) -> list[str]:
@@ -197,7 +224,7 @@ def _memory(plan: Plan) -> list[str]:
         )
     return [
         *lines,
-        "not planned: one decoded image per worker, as large as the data set's largest",
+        f"not planned: {_unplanned(plan)}",
         "",
         *plan.memory.table().splitlines(),
     ]

@@ -415,16 +415,20 @@ class Pass:
             log.info("%s, epoch %d: %d of %d steps", *what)
 
     def _batch(self, delivery: Delivery) -> Batch:
+        images, padded, fields = delivery.images, delivery.padded, delivery.fields
+        if self._plan.fields:  # a record's first field lies where images do
+            fields = {self._plan.fields[-1][0].name: images, **fields}
+            images = padded = None
         return Batch(
-            images=delivery.images,
-            padded=delivery.padded,
+            images=images,
+            padded=padded,
             labels=delivery.labels,
             valid=delivery.valid,
             sample_ids=delivery.sample_ids,
-            fields=delivery.fields,
             phase=self.phase,
             epoch=self.epoch,
             step=delivery.step,
             first_row=self._plan.first_row,
             zone=delivery.zone,
+            fields=fields,
         )

@@ -6,7 +6,10 @@ byte. A size that differs from sample to sample is None.
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from dtsflow.tensor.dtype import DType
 
@@ -41,6 +44,31 @@ class FieldSpec:
             if sides
             else f"{self.name} {self.dtype.value}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """An array that a batch of records has: a row a sample, its first axis.
+
+    Along that axis it splits over the ranks: each has the rows of its own samples.
+
+    Attributes:
+        name: What a batch calls it.
+        shape: The sides of one row, up to three; () for one number a row.
+        dtype: The element type.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+
+    def spec(self, place: Place) -> FieldSpec:
+        """This field as one of a record."""
+        return FieldSpec(self.name, self.shape, self.dtype, place)
+
+    def empty(self, rows: int) -> npt.NDArray[Any]:
+        """Memory for so many rows."""
+        return np.empty((rows, *self.shape), self.dtype.numpy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,10 @@ VOCABULARY = {
     "errors", "configurable", "spec", "seed", "tensor", "memory", "ranks", "native",
 }  # fmt: skip
 ASSEMBLY = {
-    "__init__", "__main__", "about", "api", "build", "cli", "compose", "course", "era", "interop",
-    "joining", "phase", "phase_plan", "phases", "pipeline", "plan", "plan_text", "resources",
-    "run", "schedules", "state", "telemetry", "testing",
+    "__init__", "__main__", "about", "api", "build", "cli", "compose", "course", "era",
+    "installed_plugins", "interop", "joining", "phase", "phase_plan", "phases", "pipeline",
+    "plan", "plan_text", "plugin", "record_phase", "resources", "run", "schedules", "state",
+    "telemetry", "testing",
 }  # fmt: skip
 STAGES = ["volume", "reader", "decode", "po", "station", "arena", "consumer"]
 RIM = {

@@ -18,7 +18,7 @@ class Batch:
     `batch.soft_labels` is `batch.fields["soft_labels"]`.
 
     Attributes:
-        images: Pixels (B, H, W, C).
+        images: Pixels (B, H, W, C); None where the set is one of records.
         padded: The same pixels with padded channels (B, H, W, padded C).
         labels: int32 (B,); -1 in a missing row.
         valid: bool (B,); False in a missing row.
@@ -58,20 +58,20 @@ class Batch:
 
         The copies are work of the current stream, which must be that of the pass.
         """
-        if isinstance(self.padded, np.ndarray):
+        if isinstance(self.labels, np.ndarray):
             return self
-        padded = self.padded.get()
-        images = padded[..., : self.images.shape[-1]]
+        padded = None if self.padded is None else self.padded.get()
+        images = None if padded is None else padded[..., : self.images.shape[-1]]
         fields = {name: array.get() for name, array in self.fields.items()}
         labels = self.labels.get()
         return replace(self, images=images, padded=padded, labels=labels, fields=fields)
 
     def compact(self) -> "Batch":
         """A copy of the valid rows alone, in memory of its own."""
-        padded = self.padded[self.valid]
+        padded = None if self.padded is None else self.padded[self.valid]
         return replace(
             self,
-            images=padded[..., : self.images.shape[-1]],
+            images=None if padded is None else padded[..., : self.images.shape[-1]],
             padded=padded,
             labels=self.labels[self.valid],
             sample_ids=self.sample_ids[self.valid],

@@ -1,7 +1,8 @@
 """What a batch takes in a zone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ from dtsflow.memory.input_buffer import InputBuffer
 from dtsflow.memory.variant import Variant
 from dtsflow.native.steps import Finish
 from dtsflow.spec import IMAGES, ImageSpec
+from dtsflow.spec import Field as RecordField
 from dtsflow.station.zone import Field
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
@@ -74,41 +76,61 @@ class Form:
 
     Attributes:
         rows: Rows of each batch on this rank.
-        pixels: One row's pixels, all of one size.
+        pixels: One row's pixels, all of one size; None: a batch of records has none.
         stored_channels: Channels that a pixel takes in the zone.
         finish: The last step, if a device is to do it. The workers then leave UINT8
             pixels without padding, and the rest says what the device makes of them.
         fields: Those beside images and labels, in the order they lie in.
+        main: Of a batch of records, the field that lies where images do in others.
     """
 
     rows: int
-    pixels: ImageSpec
+    pixels: ImageSpec | None
     stored_channels: int
     finish: Finish | None = None
     fields: tuple[FieldForm, ...] = ()
+    main: FieldForm | None = None
+
+    @classmethod
+    def of_records(cls, rows: int, fields: Sequence[RecordField]) -> Self:
+        """The form of a batch that has these fields, and no images."""
+        main, *others = (FieldForm(field.name, field.shape, field.dtype) for field in fields)
+        return cls(rows, None, 0, fields=tuple(others), main=main)
 
     @property
     def image(self) -> Shape:
         """The shape of one row's pixels, without padding."""
         pixels = self.pixels
+        assert pixels is not None
         assert pixels.height is not None  # Chain.specs refuses a chain that ends otherwise
         assert pixels.width is not None
         return Shape(1, pixels.height, pixels.width, pixels.channels)
 
     @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Rows, height, width and stored channels of a batch."""
-        return self.rows, self.image.h, self.image.w, self.stored_channels
+    def shape(self) -> tuple[int, ...]:
+        """The shape of images with stored channels, or of what is in their place."""
+        return self.delivered.stored_shape(self.rows)
+
+    @property
+    def delivered(self) -> FieldForm:
+        """The images as a batch has them, or the field in their place."""
+        if self.main is not None:
+            return self.main
+        assert self.pixels is not None
+        return image_form(IMAGES, self.pixels, self.stored_channels)
 
     @property
     def stored(self) -> FieldForm:
-        """The pixels as the workers leave them in the zone."""
+        """The same as the workers leave it in the zone."""
         if self.finish is None:
-            return image_form(IMAGES, self.pixels, self.stored_channels)
+            return self.delivered
+        assert self.pixels is not None
         return image_form(IMAGES, replace(self.pixels, dtype=DType.UINT8), self.pixels.channels)
 
     @property
     def buffer(self) -> InputBuffer:
         """What the memory plan must have room for."""
         fields = {field.name: field.variant(self.rows) for field in self.fields}
-        return InputBuffer(self.rows, self.image, self.pixels.dtype, fields)
+        main = replace(self.delivered, padding=0)
+        row = main.variant(self.rows)
+        return InputBuffer(self.rows, replace(row.shape, n=1), row.dtype, fields, main.name)

@@ -43,14 +43,16 @@ def zone_bytes(plan: MemoryPlan, forms: Mapping[str, Form]) -> int:
 
 
 def _offsets(plan: MemoryPlan) -> dict[str, int]:
-    """Where in a zone its images and further fields begin, by name."""
+    """Where in a zone images, or what is in their place, and further fields begin."""
     first = plan.region_tensors(Region.I_A_LABEL)[0].offset
-    return {tensor.name: tensor.offset - first for tensor in plan.region_tensors(Region.I_A_DATA)}
+    main, *others = plan.region_tensors(Region.I_A_DATA)
+    fields = {tensor.name: tensor.offset - first for tensor in others}
+    return fields | {IMAGES: main.offset - first}
 
 
 def _end(form: Form, offsets: Mapping[str, int]) -> int:
-    parts = (form.stored, *form.fields)
-    return max(offsets[part.name] + part.nbytes(form.rows) for part in parts)
+    main = offsets[IMAGES] + form.stored.nbytes(form.rows)
+    return max(main, *(offsets[part.name] + part.nbytes(form.rows) for part in form.fields), 0)
 
 
 def _no_ids(rows: int) -> npt.NDArray[np.int64]:

@@ -31,6 +31,7 @@ def reserve_staging(plan: MemoryPlan, forms: Mapping[str, Form]) -> None:
     plan.allocate(Region.T_TEMP_INT8, staged_shape(largest), DType.UINT8, _PIXELS)
     plan.allocate(Region.T_TEMP_INT8, Shape(rows, 1, 1, 1), DType.UINT8, _VALID)
     for name, form in finished.items():
+        assert form.pixels is not None  # records have nothing to finish
         shape = Shape(2, 1, 1, form.pixels.channels)
         plan.allocate(Region.T_TEMP_FP32, shape, DType.FP32, _factors(name))
 

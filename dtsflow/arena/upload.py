@@ -86,12 +86,13 @@ class Upload:
 
     def _delivery(self, form: Form, zone: int, beside: Beside) -> Delivery:
         labels, pixels = self._memory.slots(zone)
-        padded = self._memory.array(pixels, form.shape, form.pixels.dtype.numpy)
+        main = form.delivered
+        padded = self._memory.array(pixels, main.stored_shape(form.rows), main.dtype.numpy)
         slots = self._memory.fields(zone)
         return Delivery(
             step=-1,
             zone=zone,
-            images=padded[..., : form.pixels.channels],
+            images=main.logical(padded),
             padded=padded,
             labels=self._memory.array(labels, (form.rows,), labels.dtype.numpy),
             valid=beside.valid[zone][: form.rows],

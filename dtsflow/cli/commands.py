@@ -13,5 +13,7 @@ COMMANDS = {
     "inspect": "show what a volume holds",
     "synth": "make class folders of photo-like JPEGs to try things on",
     "bench": "time operations, native and reference, and draw what they do",
+    "plugins": "list installed plugins, and what a configuration may name of them",
+    "new-plugin": "write a plugin of your own to begin with: a project with tests",
     "doctor": "check libraries, memory and CPUs, and say what to do",
 }

@@ -65,5 +65,5 @@ def _dispatch(words: list[str]) -> int:
         name, rest = "run", words
     if name == "run" and {"-m", "--multirun"} & set(rest):
         name = "multirun"
-    status: int = import_module(f"dtsflow.cli.{name}").main(rest)
+    status: int = import_module(f"dtsflow.cli.{name.replace('-', '_')}").main(rest)
     return status

@@ -12,7 +12,7 @@ def main(_words: list[str]) -> int:
     print(f"dtsflow {__version__}: DTS volumes to NHWC batches\n")
     print("usage: dtsflow [COMMAND] [KEY=VALUE ...] [--multirun] [--config-dir DIR]\n\ncommands")
     for name, what in COMMANDS.items():
-        print(f"  {name:<9}{what}")
+        print(f"  {name:<11}{what}")
     folders = config_folders()
     print("\nexperiments (dtsflow +experiment=NAME)")
     for name, what in _options(folders, "experiment").items():

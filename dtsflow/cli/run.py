@@ -84,9 +84,10 @@ def _setting(run: Run) -> Setting:
         name: PhaseSetting(
             number=plan.order.phase,
             class_names=plan.volumes.class_names,
-            normalize=plan.phase.po.normalize,
+            normalize=None if plan.fields else plan.phase.image_chain.normalize,
             pixels=plan.pixels,
             steps=plan.order.steps,
+            fields=plan.fields[-1] if plan.fields else (),
         )
         for name, plan in run.plan.phases.items()
     }

@@ -3,8 +3,9 @@
 from dtsflow.consumer.count import Count
 from dtsflow.consumer.digest import Digest
 from dtsflow.consumer.digits import Digits
+from dtsflow.consumer.linear_fit import LinearFit
 from dtsflow.consumer.sheet import Sheet
 from dtsflow.consumer.softmax import Softmax
 from dtsflow.consumer.train import Train
 
-__all__ = ["Count", "Digest", "Digits", "Sheet", "Softmax", "Train"]
+__all__ = ["Count", "Digest", "Digits", "LinearFit", "Sheet", "Softmax", "Train"]

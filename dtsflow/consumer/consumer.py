@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from dtsflow.arena.batch import Batch
 from dtsflow.po.normalize import Normalize
 from dtsflow.ranks.rank import Rank
-from dtsflow.spec import ImageSpec
+from dtsflow.spec import Field, ImageSpec
 
 _PIXELS = ImageSpec(None, None, 3)
 
@@ -21,15 +21,18 @@ class PhaseSetting:
         number: The phase's number, as random addresses use it.
         class_names: Name of each label.
         normalize: The operation that made the pixels, None when they are uint8.
-        pixels: What one row's pixels are; a side that changes by epoch is None.
+        pixels: What one row's pixels are; a side that changes by epoch is None. None
+            where the set is one of records.
         steps: Global batches of an epoch.
+        fields: Of a set of records, the fields of its batches.
     """
 
     number: int
     class_names: tuple[str, ...] = ()
     normalize: Normalize | None = None
-    pixels: ImageSpec = _PIXELS
+    pixels: ImageSpec | None = _PIXELS
     steps: int = 0
+    fields: tuple[Field, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

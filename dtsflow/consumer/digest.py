@@ -22,6 +22,9 @@ _MODULUS = 1 << 256
 class Digest:
     """Digest every valid row by the CRC-32 of its logical pixels.
 
+    A row of a set of records has no pixels; its CRC-32 is that of the row's bytes of
+    all fields, one field after the other in their order.
+
     `samples` is the SHA-256 over the sorted pairs (sample_id, CRC-32), packed `<qI`: it
     says which images were delivered, in whatever order. `sequence` is the sum modulo
     2²⁵⁶ of the SHA-256 of each row's (phase number, epoch, step, row of the global
@@ -58,7 +61,7 @@ class Digesting:
         pairs = np.empty(len(rows), _PAIR)
         pairs["id"] = batch.sample_ids[rows]
         for place, row in enumerate(rows):
-            pairs["crc"][place] = crc = zlib.crc32(batch.images[row].tobytes())
+            pairs["crc"][place] = crc = _crc(batch, int(row))
             packed = _ROW.pack(
                 self._phases[batch.phase],
                 batch.epoch,
@@ -98,6 +101,15 @@ class Digesting:
 def add_sequences(parts: Iterable[str]) -> str:
     """The `sequence` of several ranks, phases or parts of a run together."""
     return _hexadecimal(sum(int(part, 16) for part in parts))
+
+
+def _crc(batch: Batch, row: int) -> int:
+    if batch.images is not None:
+        return zlib.crc32(batch.images[row].tobytes())
+    crc = 0
+    for array in batch.fields.values():
+        crc = zlib.crc32(array[row].tobytes(), crc)
+    return crc
 
 
 def _samples(pairs: list[np.ndarray[Any, Any]]) -> str:

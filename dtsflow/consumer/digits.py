@@ -56,7 +56,7 @@ class DigitsLearner:
         if TRAIN not in setting.phases:
             raise ConfigError(f"consumer=train needs a phase {TRAIN!r}; add it to `phases`.")
         own = setting.phases[TRAIN]
-        if own.pixels.dtype is not DType.FP32:
+        if own.pixels is None or own.pixels.dtype is not DType.FP32:
             raise ConfigError(
                 f"consumer.step: Digits takes FP32 pixels, and the chain leaves {own.pixels}. Let "
                 "it end in Normalize with dtype: FP32."

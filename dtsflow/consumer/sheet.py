@@ -40,12 +40,18 @@ class Sheet:
         """Wait for the first batch.
 
         Raises:
-            ConfigError: The run has no folder and `file` is not absolute.
+            ConfigError: The run has no folder and `file` is not absolute, or the set is
+                one of records.
         """
         if setting.folder is None and not Path(self.file).is_absolute():
             raise ConfigError(
                 f"consumer.file: {self.file!r} has no folder to go to, for this run writes none. "
                 "Give an absolute path, or give the run a name."
+            )
+        if any(phase.pixels is None for phase in setting.phases.values()):
+            raise ConfigError(
+                "consumer=sheet draws images, and this data set is one of records. Choose another "
+                "consumer, such as count or digest."
             )
         if Path(self.file).suffix.lower() != ".png":
             raise ConfigError(f"consumer.file: {self.file!r} must end in .png.")

@@ -37,6 +37,14 @@ class Learner(Protocol):
 
 
 @runtime_checkable
+class Telling(Protocol):
+    """A learner that has something to say of what it learned."""
+
+    def results(self) -> Mapping[str, Any]:
+        """What the report should hold under `train`, as plain JSON values."""
+
+
+@runtime_checkable
 class Step(Protocol):
     """A configured training step."""
 
@@ -120,10 +128,14 @@ class Training:
         return ", ".join(f"{name} {value:.4f}" for name, value in means.items())
 
     def results(self) -> dict[str, Any]:
-        """Under `train`: each epoch's mean loss, all evaluations, each phase's last."""
+        """Under `train`: each epoch's mean loss, all evaluations, each phase's last.
+
+        What the learner tells of itself stands beside them.
+        """
+        told = self._learner.results() if isinstance(self._learner, Telling) else {}
         losses = [{"epoch": epoch, "loss": self._mean_loss(epoch)} for epoch in self._losses]
         last = {line["phase"]: line for line in self._evaluations}
-        return {"train": {"losses": losses, "evaluations": self._evaluations, "last": last}}
+        return {"train": {**told, "losses": losses, "evaluations": self._evaluations, "last": last}}
 
     def save(self, start: Start) -> None:
         """Keep the learner as it is now, to go on at `start`; whole or not at all."""

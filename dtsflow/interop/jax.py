@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from dtsflow.arena.batch import Batch
 from dtsflow.errors import MissingPartError
+from dtsflow.interop.images import expect_images
 from dtsflow.interop.lending import Lender
 from dtsflow.tensor.dtype import DType
 
@@ -55,6 +56,7 @@ def batches(of: Iterable[Batch], *, device: Any = None, copy: bool = True) -> It
 
 
 def _arrays(batch: Batch, device: Any, lender: Lender | None) -> JaxBatch:
+    expect_images(batch)
     images, labels, valid = batch.images, batch.labels, batch.valid
     if lender is not None:
         # JAX may take an array over as it is, or read it later: it gets its own.

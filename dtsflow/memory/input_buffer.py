@@ -13,13 +13,15 @@ class InputBuffer:
     """One form of a batch: `batch` images of the sides in `image`, whose n is replaced.
 
     A run has one for each phase or resolution that differs. `fields` are what a batch
-    has beside images and labels, by name.
+    has beside images and labels, by name; `name` is what it calls its images, which of
+    records are a field.
     """
 
     batch: int
     image: Shape
     dtype: DType
     fields: Mapping[str, Variant] = field(default_factory=dict)
+    name: str = "images"
 
     @property
     def labels(self) -> Variant:

@@ -99,7 +99,7 @@ class MemoryPlan:
             also_labels = [form.labels for form in others]
             also_images = [form.images for form in others]
             self.allocate(label, labels.shape, labels.dtype, "labels", also_labels)
-            self.allocate(data, images.shape, images.dtype, "images", also_images)
+            self.allocate(data, images.shape, images.dtype, first.name, also_images)
             for name in names:
                 field, *also = (form.fields[name] for form in forms if name in form.fields)
                 self.allocate(data, field.shape, field.dtype, name, also)

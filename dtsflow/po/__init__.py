@@ -16,6 +16,7 @@ from dtsflow.po.mixup import CutMix, Mixup
 from dtsflow.po.noise import GaussianNoise
 from dtsflow.po.normalize import Normalize
 from dtsflow.po.pad import Pad
+from dtsflow.po.record_chain import RecordChain
 from dtsflow.po.resize import Resize
 from dtsflow.po.scale import RandomScale
 from dtsflow.po.schedule import Schedule
@@ -43,6 +44,7 @@ __all__ = [
     "RandomRotation",
     "RandomScale",
     "RandomVerticalFlip",
+    "RecordChain",
     "Resize",
     "Schedule",
     "TrivialAugmentWide",

@@ -41,8 +41,14 @@ class Shuffle(Enum):
     """How far samples travel from where they are stored."""
 
     NONE = "none"
+    WINDOWS = "windows"
     BLOCKS = "blocks"
     FULL = "full"
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether the samples of each window are permuted."""
+        return self in (Shuffle.WINDOWS, Shuffle.BLOCKS)
 
 
 class Tail(Enum):
@@ -374,7 +380,7 @@ class EpochOrder:
 
     def _window_permutation(self, source: int, lane: int) -> Permute | None:
         order, epoch = self._order, self._epoch
-        if order.shuffle is not Shuffle.BLOCKS:
+        if not order.shuffle.has_windows:
             return None
         where = {"seed": order.seed, "epoch": epoch, "phase": order.phase}
         sub = window_sub(source, lane)

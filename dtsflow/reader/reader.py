@@ -22,9 +22,11 @@ from dtsflow.reader.order import Ints, Order, Shuffle
 from dtsflow.reader.pixel_store import PixelStore, pixel_store_bytes
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.raw import RawStore, raw_bytes
+from dtsflow.reader.record_store import RecordStore
 from dtsflow.reader.resident import ResidentStore, resident_bytes
 from dtsflow.reader.samples import Bytes
 from dtsflow.reader.store import Store
+from dtsflow.reader.stream_store import StreamStore
 from dtsflow.reader.streaming import StreamingStore, streaming_bytes
 from dtsflow.reader.subset import Subset
 from dtsflow.reader.whole_files import check_whole_files
@@ -33,6 +35,8 @@ from dtsflow.volume.data_source import Source
 from dtsflow.volume.order_from import arranged_as
 from dtsflow.volume.raw_pixels import RawPixels
 from dtsflow.volume.raw_set import RawSet
+from dtsflow.volume.record_set import RecordSet
+from dtsflow.volume.records import IndexedRecords
 from dtsflow.volume.volume_set import VolumeSet
 
 log = logging.getLogger(__name__)
@@ -51,9 +55,10 @@ class Reader:
             lane; `auto` is resident where that fits, or takes less. `raw` reads images
             from their own files, and is what `auto` is for those. No sample or order
             depends on it.
-        shuffle: `none` keeps volume order, `blocks` permutes blocks and the samples of
-            a window, `full` permutes single samples. A pixel set, or images in files,
-            have no blocks and take `full` for `blocks`.
+        shuffle: `none` keeps volume order, `windows` permutes the samples of a window,
+            `blocks` also the blocks, `full` permutes single samples. A pixel set, or
+            images in files, have no blocks and take `full` for both; records take what
+            their loader allows.
         window_bytes: Bytes of blocks that are shuffled together, over all lanes.
         verify: `block` checks each block against its checksum as it is read, `file`
             also each whole file before, `none` only what the structure tells. Images in
@@ -148,12 +153,16 @@ class Reader:
 
     def _choose_raw(self, found: DataSet) -> tuple[Mode, str]:
         if self.mode not in ("auto", "raw"):
+            whence = found.loader if isinstance(found, RecordSet) else found.paths[0]
             raise PlanError(
-                f"reader.mode={self.mode} reads volumes, and {found.paths[0]} was not packed. Use "
+                f"reader.mode={self.mode} reads volumes, and {whence} was not packed. Use "
                 "raw or auto; or pack it first, with `dtsflow pack`."
             )
         if self.mode == "raw":
             return "raw", ""
+        if isinstance(found, RecordSet):
+            how = "one stream for each lane" if found.is_stream else "as workers need them"
+            return "raw", f"auto: {found.loader} reads records, {how}"
         how = "kept in memory" if found.layout == "pixels" else "read from their own files"
         return "raw", f"auto: nothing was packed, so images are {how}"
 
@@ -169,6 +178,8 @@ class Reader:
 
         `portions` is needed for a raw set alone.
         """
+        if isinstance(volumes, RecordSet):
+            return 0  # nobody knows how long they are; a worker has those of its chunk
         if isinstance(volumes, RawSet):
             assert portions is not None
             return raw_bytes(volumes, portions)
@@ -205,6 +216,8 @@ class Reader:
         """
         group = group or Alone()
         how = (self.io_threads, self.verify, self.io_retries)
+        if isinstance(volumes, RecordSet):
+            return _record_store(volumes, portions)
         if isinstance(volumes, RawSet):
             assert portions is not None
             return RawStore(volumes, portions, *how)
@@ -236,6 +249,13 @@ class Reader:
         table = BlockTable(volumes, self.verify, layout, memory, local)
         blocks = node_share(needed, deliveries, local)
         return ResidentStore(table, blocks, self.io_threads, self.verify, self.io_retries)
+
+
+def _record_store(records: RecordSet, portions: Portions | None) -> Store:
+    if isinstance(records.records, IndexedRecords):
+        return RecordStore(records.records)
+    assert portions is not None
+    return StreamStore(records, portions)
 
 
 def _why_not_streaming(volumes: VolumeSet, order: Order) -> str:

@@ -6,8 +6,10 @@ from typing import Protocol
 from dtsflow.reader.image_reader import SingleImages
 from dtsflow.reader.one_block import SingleSamples
 from dtsflow.reader.samples import Samples
+from dtsflow.reader.single_records import SingleRecords
 from dtsflow.volume.data_set import DataSet
 from dtsflow.volume.raw_set import RawSet
+from dtsflow.volume.record_set import RecordSet
 from dtsflow.volume.volume_set import VolumeSet
 
 
@@ -28,7 +30,9 @@ class Singles(Protocol):
 
 
 def singles_of(data: DataSet) -> Singles:
-    """What reads single samples of a set of images."""
+    """What reads single samples of a set of images or records."""
+    if isinstance(data, RecordSet):
+        return SingleRecords(data)
     if isinstance(data, RawSet):
         return SingleImages(data)
     assert isinstance(data, VolumeSet)  # of raw pixels none is bad, so none is replaced

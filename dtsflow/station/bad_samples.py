@@ -119,7 +119,9 @@ class BadSamples:
         block = int(chunk.rows.blocks[number])
         is_all = is_refused and self._substitutes.are_all_in(block)
         if is_all or self._on_error == "raise":
-            raise _refusal(bad, is_refused=is_refused) from (None if is_refused else error)
+            is_record = self._volumes.layout == "records"
+            refusal = _refusal(bad, is_refused=is_refused, is_record=is_record)
+            raise refusal from (None if is_refused else error)
         if self._on_error == "mask":
             chunk.zone.clear_rows(slice(row, row + 1))
             return bad
@@ -157,10 +159,15 @@ def _enter(samples: Samples, zone: Zone, places: Places) -> None:
     zone.valid[places] = True
 
 
-def _refusal(bad: BadSample, *, is_refused: bool) -> DtsflowError:
+def _refusal(bad: BadSample, *, is_refused: bool, is_record: bool) -> DtsflowError:
     """The error that a bad sample ends the run with."""
     if is_refused:
         return BlockError(bad.reason)
+    if is_record:
+        return DecodeError(
+            f"{bad.where} (sample_id {bad.sample_id}) cannot be parsed: {bad.reason}. Mend it at "
+            "its source; or go on without it: decode.on_error=replace or mask."
+        )
     return DecodeError(
         f"{bad.where} (label {bad.label}, sample_id {bad.sample_id}) cannot be decoded: "
         f"{bad.reason}. Replace or remove the image at its source, and pack again if it was "

@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from dtsflow.spec import ImageSpec
 
-# Compressed images in blocks, pixels behind one another, or images one by one in files.
-Layout = Literal["blocks", "pixels", "files"]
+# Compressed images in blocks, pixels behind one another, images one by one in files, or
+# records that a plugin reads.
+Layout = Literal["blocks", "pixels", "files", "records"]
 
 
 class DataSet(Protocol):

@@ -55,8 +55,8 @@ def plan_of(forms: dict[str, Form], *others: tuple[Region, Shape, DType]) -> Mem
     """A plan whose input slots are those of the first form, which is the largest."""
     first = next(iter(forms.values()))
     rows, height, width, _ = first.shape
-    image = Shape(1, height, width, first.pixels.channels)
-    plan = MemoryPlan().input_buffers(batch=rows, image=image, dtype=first.pixels.dtype)
+    image = Shape(1, height, width, first.image.c)
+    plan = MemoryPlan().input_buffers(batch=rows, image=image, dtype=first.delivered.dtype)
     for other in others:
         plan.allocate(*other)
     reserve_staging(plan, forms)

@@ -4,7 +4,6 @@ import pytest
 from dtsflow.arena.form import Form
 from dtsflow.arena.host import Host
 from dtsflow.memory.align import ALIGN
-from dtsflow.memory.input_buffer import InputBuffer
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
 from dtsflow.spec import ImageSpec
@@ -63,8 +62,7 @@ def test_missing_rows_hold_nothing_and_poison_holds_nonsense() -> None:
 def test_phases_of_different_sizes_share_the_addresses_of_both_zones() -> None:
     large = Form(6, ImageSpec(5, 7, 3, DType.FP32), 3)
     small = Form(4, ImageSpec(2, 2, 1, DType.UINT8), 1)
-    buffers = [InputBuffer(f.rows, f.image, f.pixels.dtype) for f in (small, large)]
-    plan = MemoryPlan().input_buffers(inputs=buffers).finalize()
+    plan = MemoryPlan().input_buffers(inputs=[small.buffer, large.buffer]).finalize()
     arena = Host().open(plan, {"train": large, "val": small})
     for one, other in zip(arena.zones["train"], arena.zones["val"], strict=True):
         for name in ("labels", "padded", "valid", "sample_ids"):

@@ -8,6 +8,7 @@ import torch
 
 from dtsflow.arena.batch import Batch
 from dtsflow.errors import ConfigError
+from dtsflow.interop.images import expect_images
 from dtsflow.interop.lending import Lender
 from dtsflow.tensor.dtype import DType
 
@@ -69,7 +70,12 @@ class Handing:
             )
 
     def tensors(self, batch: Batch, lender: Lender) -> TorchBatch:
-        """Make the tensors of a readable batch; `lender` has memory for the pixels."""
+        """Make the tensors of a readable batch; `lender` has memory for the pixels.
+
+        Raises:
+            ConfigError: It is one of records.
+        """
+        expect_images(batch)
         labels = torch.from_numpy(batch.labels).long()
         labels.masked_fill_(labels == -1, IGNORED)
         valid, sample_ids = viewed(batch.valid), viewed(batch.sample_ids)

@@ -1,4 +1,4 @@
-"""Helpers for tests of dtsflow's users and plugins: tiny real volumes in one call."""
+"""Tiny real volumes in one call."""
 
 import io
 import zlib

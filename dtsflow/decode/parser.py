@@ -1,0 +1,38 @@
+"""What a plugin's parser offers: many records at once become named arrays."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy.typing as npt
+
+from dtsflow.spec import Field
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+"""Fields by name, each with a row a record."""
+
+
+class Parsing(Protocol):
+    """A parser at work; each worker has its own, so it may keep scratch."""
+
+    def parse(self, records: Sequence[memoryview], out: Arrays) -> None:
+        """Write all records into the arrays of `out`, record i into row i.
+
+        Every element of every row is written. A row depends on its own record alone.
+        Neither the bytes nor the arrays are kept: they belong to the caller.
+
+        Raises:
+            DecodeError, ValueError: A record is bad; says why. Its place is told by
+                whoever called. Then all rows may hold anything.
+        """
+
+
+@runtime_checkable
+class Parser(Protocol):
+    """A configured parser."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """What a record becomes, in the order that the batch has; one at least."""
+
+    def start(self) -> Parsing:
+        """A parser for one worker; what it needs for all its records is made here."""

@@ -1,0 +1,89 @@
+"""What a plugin is made of: all that its code needs of dtsflow, under one name.
+
+A plugin for a new kind of data set has a loader, which lists records and reads them,
+and a parser, which turns many of them at once into the named arrays of a batch:
+
+    from dtsflow.plugin import DType, Field, PartFiles, configurable
+
+    @configurable
+    class Lines:
+        '''The lines of numbered files; satisfies Loader.'''
+
+        folder: str
+        parts: int = 1
+
+        def records(self):
+            return PartFiles.numbered(self.folder, self.parts).lines()
+
+    @configurable
+    class Numbers:
+        '''One number a line; satisfies Parser.'''
+
+        fields = (Field("x", (), DType.FP64),)
+
+        def start(self):
+            return self
+
+        def parse(self, records, out):
+            out["x"][:] = [float(bytes(record)) for record in records]
+
+Its classes satisfy protocols and inherit from none. `dtsflow.testing` checks that they
+keep the contracts, and `dtsflow new-plugin` writes a project to begin with.
+"""
+
+from dtsflow.arena.batch import Batch
+from dtsflow.configurable import configurable
+from dtsflow.consumer.consumer import Consumer, Setting, Sink
+from dtsflow.consumer.train import Learner, Step, Telling
+from dtsflow.decode.decoder import Decoder, Encoded
+from dtsflow.decode.parser import Arrays, Parser, Parsing
+from dtsflow.decode.policy import Facts
+from dtsflow.errors import ConfigError, DecodeError, PlanError, VolumeError
+from dtsflow.phase import Decode
+from dtsflow.po.operation import NOTHING, Image, Operation, Params, Pixels, Row, Sizes
+from dtsflow.po.record_operation import RecordOperation
+from dtsflow.seed.draws import Draws
+from dtsflow.spec import Field, ImageSpec
+from dtsflow.tensor.dtype import DType
+from dtsflow.volume.part_files import PartFiles
+from dtsflow.volume.records import IndexedRecords, Loader, RecordReader, Records, StreamedRecords
+
+__all__ = [
+    "NOTHING",
+    "Arrays",
+    "Batch",
+    "ConfigError",
+    "Consumer",
+    "DType",
+    "Decode",
+    "DecodeError",
+    "Decoder",
+    "Draws",
+    "Encoded",
+    "Facts",
+    "Field",
+    "Image",
+    "ImageSpec",
+    "IndexedRecords",
+    "Learner",
+    "Loader",
+    "Operation",
+    "Params",
+    "Parser",
+    "Parsing",
+    "PartFiles",
+    "Pixels",
+    "PlanError",
+    "RecordOperation",
+    "RecordReader",
+    "Records",
+    "Row",
+    "Setting",
+    "Sink",
+    "Sizes",
+    "Step",
+    "StreamedRecords",
+    "Telling",
+    "VolumeError",
+    "configurable",
+]

@@ -1,0 +1,345 @@
+"""Sets of records through order, lanes, station, plan, arena, ranks and resume."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dtsflow.arena.batch import Batch
+from dtsflow.build import build
+from dtsflow.compose import compose
+from dtsflow.configurable import configurable
+from dtsflow.consumer.consumer import PhaseSetting, Setting
+from dtsflow.consumer.digest import Digest, add_sequences
+from dtsflow.consumer.sheet import Sheet
+from dtsflow.decode.parse import Parse
+from dtsflow.decode.parser import Arrays
+from dtsflow.errors import ConfigError, DecodeError, PlanError, SetError
+from dtsflow.interop.images import expect_images
+from dtsflow.pipeline import Pipeline
+from dtsflow.plan_text import plan_text
+from dtsflow.po.chain import Chain
+from dtsflow.po.named_fields import check_fields
+from dtsflow.po.record_chain import RecordChain
+from dtsflow.ranks.rank import Rank
+from dtsflow.reader.order import Tail
+from dtsflow.reader.subset import Subset
+from dtsflow.seed.draws import Draws
+from dtsflow.spec import Field
+from dtsflow.station.station import Station
+from dtsflow.tensor.dtype import DType
+from dtsflow.testing import jpeg, write_block_volume
+from dtsflow.volume.raw import Raw
+
+X, Y = Field("x", (), DType.FP64), Field("y", (2, 3), DType.INT32)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The numbers below `count` as records, in any order or as a stream."""
+
+    count: int = 50
+    buffer: int | None = None
+    streams: bool = False
+    bad: tuple[int, ...] = ()
+
+    def records(self) -> "Listed | Stream":
+        return (Stream if self.streams else Listed)(self)
+
+
+@dataclass(frozen=True)
+class Counted:
+    of: Numbers
+
+    @property
+    def buffer(self) -> int | None:
+        return self.of.buffer
+
+    def __len__(self) -> int:
+        return self.of.count
+
+    def where(self, number: int) -> str:
+        return f"the list, entry {number}"
+
+    def digest(self) -> str:
+        return str(self.of)
+
+    def record(self, number: int) -> bytes:
+        return b"bad" if number in self.of.bad else str(number).encode()
+
+
+class Listed(Counted):
+    def start(self) -> "Listed":
+        return self
+
+    def read(self, number: int) -> bytes:
+        return self.record(number)
+
+    def close(self) -> None: ...
+
+
+class Stream(Counted):
+    def stream(self, first: int) -> Iterator[bytes]:
+        yield from map(self.record, range(first, self.of.count))
+
+
+@configurable
+class Twice:
+    """x is the number, y twice the number everywhere."""
+
+    fields = (X, Y)
+
+    def start(self) -> "Twice":
+        return self
+
+    def parse(self, records: Sequence[memoryview], out: Arrays) -> None:
+        for row, record in enumerate(records):
+            out["x"][row] = float(bytes(record))
+            out["y"][row] = 2 * int(bytes(record))
+
+
+@configurable
+class Jitter:
+    """Adds a random number to x, and leaves y out."""
+
+    words = 1
+
+    def out_fields(self, fields: tuple[Field, ...]) -> tuple[Field, ...]:
+        return (replace(fields[0], shape=(1,)),)
+
+    def apply(self, records: Arrays, out: Arrays, draws: Draws) -> None:
+        out["x"][:, 0] = records["x"] + draws.uniform(0)
+
+
+def pipeline(loader: Any = None, *, workers: int = 3, epochs: int = 2, **changes: Any) -> Pipeline:
+    """A pipeline of the shipped configuration, with these stages of one phase."""
+    values = compose(["volume.path=none", "batch_size=8", "lanes=4"]).values
+    made = build(values)
+    phase = replace(
+        made.phases["train"],
+        **{"volume": loader or Numbers(), "decode": Parse(Twice()), **changes},
+    )
+    station = Station(poison=True)
+    return replace(
+        made, phases={"train": phase}, station=station, workers=workers, epochs=epochs, seed=5
+    )
+
+
+@dataclass
+class Delivered:
+    ids: list[int]
+    sequence: str
+    steps: int
+
+
+def deliver(configured: Pipeline, ranks: int = 1, start: int = 0, epoch: int = 1) -> Delivered:
+    ids: list[int] = []
+    parts, steps = [], set()
+    for index in range(ranks):
+        digest = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
+        with configured.plan(Rank(index, ranks)).open() as run:
+            batches = run.epoch(epoch, start_step=start)
+            steps.add(len(batches))
+            for batch in batches:
+                check(batch)
+                digest.take(batch)
+                ids += batch.sample_ids[batch.valid].tolist()
+        parts.append(digest.results()["digest"]["sequence"])
+    (one,) = steps
+    return Delivered(sorted(ids), add_sequences(parts), one)
+
+
+def check(batch: Batch) -> None:
+    """Whether a batch without operations shows what its ids say."""
+    assert batch.images is None
+    assert batch.padded is None
+    assert (batch.labels == -1).all()
+    if list(batch.fields) == ["x", "y"]:
+        shown = np.where(batch.valid, batch.sample_ids, 0)
+        assert np.array_equal(batch.x, shown)
+        assert np.array_equal(
+            batch.y, np.broadcast_to(2 * shown[:, None, None], (len(batch), 2, 3))
+        )
+
+
+SETS = [
+    Numbers(),
+    Numbers(buffer=0),
+    Numbers(buffer=7),
+    Numbers(buffer=0, streams=True),
+    Numbers(buffer=7, streams=True),
+]
+
+
+@pytest.mark.parametrize("loader", SETS, ids=str)
+def test_workers_ranks_and_resume_change_nothing(loader: Numbers) -> None:
+    whole = deliver(pipeline(loader))
+    assert whole.ids == list(range(50))
+    assert deliver(pipeline(loader, workers=1)) == whole
+    assert deliver(pipeline(loader), ranks=4) == whole
+    rest = deliver(pipeline(loader), start=3)
+    assert deliver(pipeline(loader), ranks=2, start=3) == rest
+    assert rest.steps == whole.steps - 3
+
+
+def test_a_stream_is_delivered_as_the_same_records_read_at_random() -> None:
+    stream, listed = (deliver(pipeline(Numbers(buffer=7, streams=way))) for way in (True, False))
+    assert stream == listed
+    kept, other = (deliver(pipeline(Numbers(buffer=buffer))) for buffer in (0, None))
+    assert len({stream.sequence, kept.sequence, other.sequence}) == 3
+
+
+def test_operations_draw_for_a_record_the_same_wherever_it_comes() -> None:
+    jitter = RecordChain((Jitter(),))
+    whole = deliver(pipeline(po=jitter))
+    assert deliver(pipeline(po=jitter, workers=1), ranks=4) == whole
+    assert deliver(pipeline(po=jitter), epoch=0).sequence != whole.sequence
+    with pipeline(po=jitter).plan(Rank(0, 1)).open() as run:
+        batch = next(iter(run.epoch(0)))
+        assert list(batch.fields) == ["x"]
+        assert batch.x.shape == (8, 1)
+        added = batch.x[:, 0] - batch.sample_ids
+        assert ((added >= 0) & (added < 1)).all()
+        assert len(set(added)) == 8
+
+
+def test_phases_may_have_other_records_at_the_same_addresses() -> None:
+    made = pipeline()
+    train = made.phases["train"]
+    val = replace(train, volume=Numbers(count=9, buffer=0), po=RecordChain((Jitter(),)))
+    images = replace(train, batch_size=4, tail=Tail.DROP)
+    made = replace(made, phases={"train": train, "val": val, "test": images})
+    seen: dict[str, set[int]] = {}
+    with made.plan(Rank(0, 1)).open() as run:
+        for batch in run:
+            assert len(batch) == (4 if batch.phase == "test" else 8)
+            address = batch.x.__array_interface__["data"][0]
+            seen.setdefault(batch.phase, set()).add(address)
+    assert seen["train"] == seen["test"]
+    assert seen["val"] == seen["train"]  # its first field lies where that of train does
+
+
+def test_the_digest_covers_every_field(tmp_path: Path) -> None:
+    with pipeline().plan(Rank(0, 1)).open() as run:
+        batch = next(iter(run.epoch(0))).compact()
+
+    def digest() -> str:
+        sink = Digest().open(Setting(tmp_path, {"train": PhaseSetting(0)}))
+        sink.take(batch)
+        return str(sink.results()["digest"]["samples"])
+
+    found = [digest()]
+    for field in ("x", "y"):
+        batch.fields[field].reshape(len(batch), -1)[3, -1] += 1
+        found.append(digest())
+    assert len(set(found)) == 3
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_bad_records_are_named_masked_or_replaced(streams: bool) -> None:  # noqa: FBT001  # a parameter of the test
+    loader = Numbers(buffer=10, streams=streams, bad=(3, 17))
+    told = r"the list, entry (3|17) \(sample_id \1\) cannot be parsed: could not convert .*b'bad'"
+    with (
+        pytest.raises(DecodeError, match=told),
+        pipeline(loader).plan(Rank(0, 1)).open() as run,
+    ):
+        list(run.epoch(0))
+    masked = deliver(pipeline(loader, decode=Parse(Twice(), on_error="mask")))
+    assert masked.ids == [number for number in range(50) if number not in (3, 17)]
+    replaced = deliver(pipeline(loader, decode=Parse(Twice(), on_error="replace")))
+    assert replaced.ids == sorted([n for n in range(50) if n not in (3, 17)] + [4, 18])
+    with (
+        pytest.raises(DecodeError, match="max_errors=1 bad samples were allowed"),
+        pipeline(loader, decode=Parse(Twice(), on_error="mask", max_errors=1))
+        .plan(Rank(0, 1))
+        .open() as run,
+    ):
+        list(run.epoch(0))
+
+
+def test_a_subset_of_records_is_read_alone() -> None:
+    made = pipeline(Numbers(buffer=7, streams=True))
+    reader = replace(made.phases["train"].reader, subset=Subset(limit=11))
+    found = deliver(pipeline(Numbers(buffer=7, streams=True), reader=reader))
+    assert len(found.ids) == 11
+    assert deliver(pipeline(Numbers(), reader=reader)).ids == found.ids
+
+
+def test_the_plan_shows_records_and_their_fields() -> None:
+    text = plan_text(pipeline(Numbers(buffer=7, streams=True)).plan(Rank(0, 1)))
+    for line in (
+        "50 samples, records",
+        "raw, auto: Numbers reads records, one stream for each lane",
+        "shuffle windows, 4 lanes of 2 rows, through a buffer of 7 records",
+        "decode    Twice",
+        "-> x FP64, y INT32[2x3] (host)",
+        "labels INT32[8], x FP64[8], y INT32[8x2x3] (zone)",
+        "the records of a chunk for each worker",
+    ):
+        assert line in text
+
+
+def test_what_counts_is_in_the_fingerprint() -> None:
+    def fingerprint(*args: Any, **changes: Any) -> dict[str, str]:
+        return pipeline(*args, **changes).plan(Rank(0, 1)).fingerprint()
+
+    own = fingerprint()
+    assert fingerprint(workers=1) == own
+    for other, item in (
+        (fingerprint(Numbers(bad=(1,))), "data"),
+        (fingerprint(po=RecordChain((Jitter(),))), "po"),
+        (fingerprint(decode=Parse(Twice(), on_error="mask")), "decode"),
+    ):
+        assert [name for name in own if own[name] != other[name]] == [item]
+
+
+def test_stages_for_images_and_for_records_are_told_apart(tmp_path: Path) -> None:
+    made = build(compose(["volume.path=none"]).values)
+    images = made.phases["train"]
+    with pytest.raises(PlanError, match=r"Numbers gives records, and decode=Auto decodes images"):
+        pipeline(decode=images.decode).plan(Rank(0, 1))
+    flip = build(compose(["volume.path=none", "po=imagenet_val"]).values).phases["train"].po
+    with pytest.raises(PlanError, match=r"po\.operations: Numbers gives records, and these"):
+        pipeline(po=flip).plan(Rank(0, 1))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "0.jpg").write_bytes(jpeg())
+    folder = Raw(str(tmp_path))
+    for changes, name in (({"decode": Parse(Twice())}, "decode"), ({"po": RecordChain()}, "po")):
+        kept: dict[str, Any] = {"decode": images.decode, "po": Chain(), **changes}
+        with pytest.raises(PlanError, match=f"holds images, and {name} is for records"):
+            pipeline(folder, **kept).plan(Rank(0, 1))
+    with pytest.raises(SetError, match="Numbers found no record"):
+        pipeline(Numbers(count=0)).plan(Rank(0, 1))
+
+
+def test_what_needs_images_refuses_records(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="consumer=sheet draws images"):
+        Sheet().open(Setting(tmp_path, {"train": PhaseSetting(0, pixels=None)}))
+    with pipeline().plan(Rank(0, 1)).open() as run:
+        batch = next(iter(run.epoch(0)))
+        with pytest.raises(ConfigError, match=r"are records with the fields x, y"):
+            expect_images(batch)
+        with pytest.raises(AttributeError, match="Its further fields: x, y"):
+            batch.z  # noqa: B018  # that it raises is the test
+
+
+def test_a_windows_shuffle_keeps_the_blocks_of_a_volume_in_their_order(tmp_path: Path) -> None:
+    blocks = [[(jpeg(16, 16, seed=4 * b + n), 0) for n in range(4)] for b in range(4)]
+    volume = write_block_volume(tmp_path / "set.dts", blocks)
+    words = [f"volume.path={volume}", "batch_size=4", "lanes=1", "reader.window_bytes=1"]
+    chain = {"operations": [{"_target_": "dtsflow.po.CenterCrop", "size": 8}]}
+    values = compose([*words, "reader.shuffle=windows"], values={"po": chain}).values
+    with build(values).plan(Rank(0, 1)).open() as run:
+        ids = [batch.sample_ids.tolist() for batch in run.epoch(0)]
+    assert [sorted(own) for own in ids] == [list(range(4 * b, 4 * b + 4)) for b in range(4)]
+    assert ids != [sorted(own) for own in ids]
+
+
+def test_no_field_may_hide_what_a_batch_has() -> None:
+    own = [name for name in dir(Batch) if not name.startswith("_")]
+    for name in own:
+        with pytest.raises(PlanError, match="a batch has something else of that name"):
+            check_fields((replace(X, name=name),))
