@@ -18,6 +18,7 @@ from dtsflow.errors import ConfigError, PlanError
 from dtsflow.native.core import load, why_absent
 from dtsflow.phases import split_phases
 from dtsflow.pipeline import Pipeline
+from dtsflow.po.chain import Chain
 from dtsflow.po.operation import Operation
 from dtsflow.seed.address import PHASE
 from dtsflow.spec import IMAGES, ImageSpec
@@ -128,6 +129,7 @@ class Measuring:
     def chain(self, pipeline: Pipeline) -> Iterator[Line]:
         """Each operation of a chain on what reaches it, then all of them together."""
         chain, images = pipeline.phases[PHASE].po, list(self.images)
+        assert isinstance(chain, Chain)  # for records nothing is configured here
         operations = chain.branches(ImageSpec(*images[0].shape))[IMAGES].operations
         works = stages(operations, images)
         for label, work in zip(chain.describe(), works, strict=True):
