@@ -129,7 +129,8 @@ class Measuring:
     def chain(self, pipeline: Pipeline) -> Iterator[Line]:
         """Each operation of a chain on what reaches it, then all of them together."""
         chain, images = pipeline.phases[PHASE].po, list(self.images)
-        assert isinstance(chain, Chain)  # for records nothing is configured here
+        if not isinstance(chain, Chain):
+            raise PlanError("bench po times operations on images, and this phase has records.")
         operations = chain.branches(ImageSpec(*images[0].shape))[IMAGES].operations
         works = stages(operations, images)
         for label, work in zip(chain.describe(), works, strict=True):
