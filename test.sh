@@ -8,7 +8,7 @@ say "pip install dtsflow with its test dependencies"
 if ! python -c 'import torch' 2>/dev/null; then
   pip_install torch==2.13.0 # one version, so that every machine tests the same interop
 fi
-pip_install -e '.[dev,mpi-wheel,parquet,torch]'
+pip_install -e '.[dev,mpi-wheel,parquet,sweep,torch]'
 pip_install --no-deps -e plugins/mini_csv
 say "ruff"
 ruff check

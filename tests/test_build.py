@@ -45,7 +45,10 @@ def test_the_defaults_make_a_pipeline_of_frozen_values() -> None:
         ("epochs=many", "epochs: Input should be a valid integer"),
         ("tail=keep", "tail: Input should be 'pad', 'drop' or 'wrap' (got 'keep')"),
         ("workers=fast", "workers: "),
-        ("reader.shuffle=all", "reader.shuffle: Input should be 'none', 'blocks' or 'full'"),
+        (
+            "reader.shuffle=all",
+            "reader.shuffle: Input should be 'none', 'windows', 'blocks' or 'full'",
+        ),
         ("reader.io_threads=0", "reader.io_threads: Input should be greater than or equal to 1"),
         ("station.channel_align=3", "station.channel_align: Input should be 1 or 4 (got 3)"),
         ("station.timeout_s=0", "station.timeout_s: Input should be greater than 0"),

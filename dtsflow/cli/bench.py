@@ -19,7 +19,6 @@ from dtsflow.native.core import load, why_absent
 from dtsflow.phases import split_phases
 from dtsflow.pipeline import Pipeline
 from dtsflow.po.chain import Chain
-from dtsflow.po.describe import describe
 from dtsflow.po.operation import Operation
 from dtsflow.seed.address import PHASE
 from dtsflow.spec import IMAGES, ImageSpec
@@ -131,10 +130,10 @@ class Measuring:
         """Each operation of a chain on what reaches it, then all of them together."""
         chain, images = pipeline.phases[PHASE].po, list(self.images)
         if not isinstance(chain, Chain):
-            raise PlanError("`dtsflow bench` times operations on images, and po has others.")
+            raise PlanError("bench po times operations on images, and this phase has records.")
         operations = chain.branches(ImageSpec(*images[0].shape))[IMAGES].operations
         works = stages(operations, images)
-        for label, work in zip(describe(operations), works, strict=True):
+        for label, work in zip(chain.describe(), works, strict=True):
             yield self._line(label, work)
         whole = Work(operations, images, pipeline.station.stored_channels)
         yield Line(WHOLE, cost(whole, self.core, repeats=self.repeats))

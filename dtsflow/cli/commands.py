@@ -12,8 +12,8 @@ COMMANDS = {
     "export": "write a volume's images back as class folders",
     "inspect": "show what a volume holds",
     "synth": "make class folders of photo-like JPEGs to try things on",
+    "bench": "time operations, native and reference, and draw what they do",
     "plugins": "list installed plugins, and what a configuration may name of them",
     "new-plugin": "write a plugin of your own to begin with: a project with tests",
-    "bench": "time operations, native and reference, and draw what they do",
     "doctor": "check libraries, memory and CPUs, and say what to do",
 }

@@ -7,6 +7,7 @@ such a row is (p - e) / n, with e the unit vector of the label.
 
 import importlib
 import io
+import math
 from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
@@ -18,7 +19,7 @@ from pydantic import Field
 from dtsflow.arena.batch import Batch
 from dtsflow.configurable import configurable
 from dtsflow.consumer.captured import Captured
-from dtsflow.consumer.consumer import Setting
+from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.train import TRAIN
 from dtsflow.errors import ConfigError
 from dtsflow.tensor.dtype import DType
@@ -48,30 +49,32 @@ class Softmax:
         if TRAIN not in setting.phases:
             raise ConfigError(f"consumer=train needs a phase {TRAIN!r}; add it to `phases`.")
         own = setting.phases[TRAIN]
-        pixels = own.pixels
-        for name, phase in {TRAIN: own, **setting.phases}.items():
-            if (
-                pixels is None
-                or phase.pixels is None
-                or phase.pixels.dtype not in (DType.FP32, DType.FP16)
-            ):
-                raise ConfigError(
-                    f"consumer.step: Softmax takes FP32 or FP16 pixels, and the chain of {name} "
-                    f"leaves {phase.pixels or 'records'}. Let it end in Normalize with such a "
-                    "dtype."
-                )
-            shapes = [(p.height, p.width, p.channels) for p in (pixels, phase.pixels)]
-            if shapes[0] != shapes[1] or len(phase.class_names) != len(own.class_names):
+        features = _features(TRAIN, own)
+        for name, phase in setting.phases.items():
+            same = len(phase.class_names) == len(own.class_names)
+            if _features(name, phase) != features or not same:
                 raise ConfigError(
                     f"consumer.step: Softmax has one weight a pixel and class: {TRAIN} has "
                     f"{own.pixels} and {len(own.class_names)} classes, {name} has {phase.pixels} "
                     f"and {len(phase.class_names)}. Make them the same."
                 )
-        assert pixels is not None
-        assert pixels.height is not None
-        assert pixels.width is not None
-        features = pixels.height * pixels.width * pixels.channels
-        return SoftmaxLearner(self.lr, features, len(own.class_names))
+        return SoftmaxLearner(self.lr, math.prod(features), len(own.class_names))
+
+
+def _features(name: str, phase: PhaseSetting) -> tuple[int, int, int]:
+    """Height, width and channels of a phase's pixels."""
+    pixels = phase.pixels
+    if pixels is None or pixels.dtype not in (DType.FP32, DType.FP16):
+        raise ConfigError(
+            f"consumer.step: Softmax takes FP32 or FP16 pixels, and the chain of {name} "
+            f"leaves {pixels}. Let it end in Normalize with such a dtype."
+        )
+    if pixels.height is None or pixels.width is None:
+        raise ConfigError(
+            f"consumer.step: Softmax takes pixels of one size, and a schedule of {name} changes "
+            f"it: {pixels}. Leave the schedule out."
+        )
+    return pixels.height, pixels.width, pixels.channels
 
 
 class SoftmaxLearner:
