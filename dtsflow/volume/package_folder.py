@@ -23,4 +23,6 @@ def folder_at(place: str | Path) -> Path:
         raise SetError(f"{text}: there is no package {package!r} with folders; install it first.")
     if ".." in PurePosixPath(inside).parts:
         raise SetError(f"{text} leaves the package. Give the path of the folder itself.")
-    return Path(next(iter(spec.submodule_search_locations))) / inside
+    # An editable install has several places, and not each folder in all of them.
+    places = [Path(place) / inside for place in spec.submodule_search_locations]
+    return next((place for place in places if place.is_dir()), places[0])

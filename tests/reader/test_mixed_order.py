@@ -74,7 +74,7 @@ def by_the_book(order: Order, epoch: int) -> list[list[Sample]]:
     merged = _merged(order, _sources(order, epoch))
     total, v = len(merged), order.lanes
     lanes = [merged[lane * total // v : (lane + 1) * total // v] for lane in range(v)]
-    if order.shuffle is not Shuffle.BLOCKS:
+    if order.shuffle not in (Shuffle.WINDOWS, Shuffle.BLOCKS):
         return lanes
     return [_windowed(order, epoch, lane, own) for lane, own in enumerate(lanes)]
 

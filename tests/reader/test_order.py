@@ -45,7 +45,7 @@ def _lanes(order: Order, epoch: int) -> list[list[int]]:
         joined = [joined[t] for t in turns]
     total, v = len(joined), order.lanes
     lanes = [joined[lane * total // v : (lane + 1) * total // v] for lane in range(v)]
-    if order.shuffle is not Shuffle.BLOCKS:
+    if order.shuffle not in (Shuffle.WINDOWS, Shuffle.BLOCKS):
         return [[i for _, i in own] for own in lanes]
     return [_windowed(order, own, lane, where) for lane, own in enumerate(lanes)]
 
