@@ -24,6 +24,7 @@ from dtsflow.ranks.group import RanksConfig
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.subset import select
 from dtsflow.record_phase import record_fields
+from dtsflow.row_reuse import check_reuse
 from dtsflow.seed.address import check_field, phase_number
 from dtsflow.station.station import Station
 from dtsflow.volume.data_set import DataSet, Layout
@@ -108,6 +109,9 @@ class Pipeline:
         if isinstance(phase.po, Chain) and phase.po.batch:
             check_rows(order.lane_rows)
         check_field("id", volumes.num_samples * order.rounds)
+        eras = self._eras(name, volumes)
+        if not fields:
+            check_reuse(phase.reuse, order, eras, "" if len(self.phases) == 1 else name)
         lanes = order.lanes_of(rank.index, rank.size)
         rows = len(lanes) * order.lane_rows
         return PhasePlan(
@@ -117,7 +121,7 @@ class Pipeline:
             volumes=volumes,
             order=order,
             lanes=lanes,
-            eras=self._eras(name, volumes),
+            eras=eras,
             chunk_rows=_chunk_rows(rows, workers, volumes.layout),
             selection=selection,
             arena_finishes=self.arena.finishes,
