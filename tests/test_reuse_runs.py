@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,14 @@ from dtsflow.compose import compose
 from dtsflow.errors import ConfigError, PlanError
 from dtsflow.native import core
 from dtsflow.plan_text import plan_text
+from dtsflow.po import Chain, RandomResizedCrop
+from dtsflow.po.operation import NOTHING, Draws, Params, Pixels, Row, Sizes
+from dtsflow.po.operation import Image as Picture
 from dtsflow.ranks.rank import Rank
 from dtsflow.run import Run
+from dtsflow.spec import ImageSpec
 from dtsflow.telemetry.bad_sample_log import BadRow
+from dtsflow.tensor.dtype import DType
 from dtsflow.testing import damage, jpeg, write_block_volume, write_small_set
 from dtsflow.volume.format import BLOCK_BYTES, HEADER_BYTES, Kind
 
@@ -138,8 +143,7 @@ def test_what_is_reused_is_what_would_be_decoded(volume: Path, chain: str, way: 
 
 
 def test_epochs_of_a_group_have_the_same_lanes_in_another_order(volume: Path) -> None:
-    reader = {"window_bytes": 1 << 30}
-    found = epochs_of(volume, {"sdmp_factor": 3}, 6, reader=reader)
+    found = epochs_of(volume, {"sdmp_factor": 3}, 6)
     ids = [[[row[0] for place, row in one.items() if place[1] // 2 == lane] for lane in (0, 1)]
            for one in found]  # fmt: skip
     sets = [[frozenset(lane) for lane in lanes] for lanes in ids]
@@ -150,7 +154,7 @@ def test_epochs_of_a_group_have_the_same_lanes_in_another_order(volume: Path) ->
 @pytest.mark.parametrize("mode", ["streaming", "resident"])
 def test_no_row_depends_on_what_is_kept(volume: Path, mode: str, way: str) -> None:
     assert way
-    values = {"reader": {"mode": mode, "window_bytes": 1 << 25}}
+    values: Tree = {"reader": {"mode": mode, "window_bytes": 1 << 25}}
     expected = epochs_of(volume, {"sdmp_factor": 3, "store_bytes": 0}, **values)
     with open_run(volume, {"sdmp_factor": 3}, **values) as run:
         budget = run.plan.phases["train"].row_budget
@@ -213,6 +217,63 @@ def test_views_and_mixed_batches_are_the_same(volume: Path, way: str) -> None:
     )
 
 
+@dataclass(frozen=True)
+class Inverted:
+    """An operation that only Python can run."""
+
+    words: int = 0
+
+    def out_spec(self, spec: ImageSpec) -> ImageSpec:
+        return spec
+
+    def draw(self, draws: Draws, sizes: Sizes) -> Params:
+        assert len(draws) == len(sizes)
+        return np.empty(len(sizes), NOTHING)
+
+    def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:
+        assert len(params) == len(sizes)
+        return sizes
+
+    def apply(self, image: Picture, out: Pixels, params: Row) -> None:
+        assert params.dtype == NOTHING
+        out[...] = 255 - image
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """Makes FP32 of an image, and adds one draw to it."""
+
+    words: int = 1
+
+    def out_spec(self, spec: ImageSpec) -> ImageSpec:
+        return replace(spec, dtype=DType.FP32)
+
+    def draw(self, draws: Draws, sizes: Sizes) -> Params:
+        assert len(draws) == len(sizes)
+        found = np.empty(len(sizes), [("by", np.float64)])
+        found["by"] = draws.uniform(0)
+        return found
+
+    def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:
+        assert len(params) == len(sizes)
+        return sizes
+
+    def apply(self, image: Picture, out: Pixels, params: Row) -> None:
+        out[...] = image + params["by"]
+
+
+def test_operations_of_python_are_reused_alike(volume: Path, way: str) -> None:
+    assert way
+    chain = Chain((Inverted(), RandomResizedCrop(8), Inverted(), Shifted()))
+    found = []
+    for factor in (1, 3):
+        pipeline = build(compose(values=tree_of(volume, {"sdmp_factor": factor})).values)
+        train = replace(pipeline.phases["train"], po=chain)
+        with replace(pipeline, phases={"train": train}).plan(Rank(0, 1)).open() as run:
+            found.append([by_id(rows_of(run, epoch)) for epoch in range(4)])
+    assert found[0] == found[1]
+
+
 def test_a_decode_at_a_part_of_the_size_is_that_of_each_epoch(workdir: Path, way: str) -> None:
     assert way
     images = [(jpeg(80 + 37 * i, 220 - 9 * i, seed=i), 0) for i in range(9)]
@@ -234,6 +295,7 @@ def test_tails_and_mixes_reuse_what_is_theirs(volume: Path, workdir: Path, tail:
         for name, path, weight in (("first", volume, 0.5), ("second", other, 0.5))
     }
     found = []
+    decoded = reused = 0
     for decode in ({"sdmp_factor": 3, "store_bytes": 0}, {"sdmp_factor": 3}):
         tree = tree_of(volume, decode, tail=tail, reader={"mix": mix, "mix_samples": 26})
         del tree["volume"]
