@@ -114,8 +114,8 @@ def _reuse(plan: Plan, phase: PhasePlan) -> list[str]:
         else f"sdmp_factor {reuse.factor}: decoded in one epoch of {reuse.factor}, for all of them"
     )
     return [
-        f"{how}, {budget.slots} rows of {budget.row_bytes:,} bytes a sample; stored are "
-        f"{kept * budget.slots:,} of {budget.samples * budget.slots:,} rows"
+        f"{how}; stored are {kept * budget.slots:,} of {budget.samples * budget.slots:,} rows of "
+        f"{budget.row_bytes:,} bytes"
     ]
 
 

@@ -56,7 +56,10 @@ class _PhaseResources:
             store.begin(order, steps, timeout_s)
             return None
         rows.begin(address.epoch, self.plan.era(address.epoch).first)
-        missing = map(rows.missing, self.plan.pages(order, steps))
+        # An empty lane that wraps takes samples that are not the rank's own.
+        complete = rows.is_complete and self.plan.order.samples >= self.plan.order.lanes
+        pages = iter(()) if complete else self.plan.pages(order, steps)
+        missing = map(rows.missing, pages)
         reads_all = rows.is_empty
         if not reads_all and isinstance(store, Sparing):
             store.begin_only(order, steps, missing, timeout_s)

@@ -24,6 +24,7 @@ from dtsflow.volume.block import BlockIndex
 from dtsflow.volume.format import BLOCK_BYTES
 from dtsflow.volume.volume_set import VolumeSet
 
+_BLOCK_BITS = 32  # of a number that has a leg above them
 SLOTS = 2  # windows of a lane and source: one that is used, one that loads
 
 
@@ -439,7 +440,7 @@ def _wanted_for(
 ) -> dict[_Key, list[_Wanted]]:
     """The legs that some rows lie in, with no blocks but theirs."""
     rows = {key: np.zeros(len(own), np.int64) for key, own in legs.items()}
-    blocks: dict[_Key, list[Ints]] = {key: [] for key in legs}  # pairs of leg and block
+    pairs: dict[_Key, list[Ints]] = {key: [] for key in legs}  # a leg and a block in one
     firsts = {key: np.array([leg.first for leg in own], np.int64) for key, own in legs.items()}
     for page in pages:
         for key in legs:
@@ -448,13 +449,14 @@ def _wanted_for(
                 mine &= page.sources == key[1]
             found = np.searchsorted(firsts[key], page.numbers[mine], side="right") - 1
             np.add.at(rows[key], found, 1)
-            blocks[key].append(np.unique(np.stack((found, page.blocks[mine])), axis=1))
-    return {key: _thinned(own, rows[key], blocks[key]) for key, own in legs.items()}
+            pairs[key].append(np.unique(found << _BLOCK_BITS | page.blocks[mine]))
+    return {key: _thinned(own, rows[key], pairs[key]) for key, own in legs.items()}
 
 
 def _thinned(legs: Sequence[Leg], rows: Ints, pairs: Sequence[Ints]) -> list[_Wanted]:
     """The legs that have rows, with the blocks that they are paired with."""
-    of_legs, blocks = np.concatenate([np.empty((2, 0), np.int64), *pairs], axis=1)
+    joined = np.concatenate([np.empty(0, np.int64), *pairs])
+    of_legs, blocks = joined >> _BLOCK_BITS, joined & (1 << _BLOCK_BITS) - 1
     return [
         _Wanted(
             replace(leg, blocks=leg.blocks[np.isin(leg.blocks, blocks[of_legs == number])]),

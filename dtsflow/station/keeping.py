@@ -137,7 +137,10 @@ class KeepingEngine:
         numbers = samples.numbers
         assert numbers is not None
         epochs = self._store.reuse.ahead(address.epoch)
-        outputs, unfit = self._outputs(examined, address, zone, places)
+        outputs: list[Output] = []
+        unfit: Bad = {}
+        if address.epoch not in epochs:
+            outputs, unfit = self._outputs(examined, address, zone, places)
         for epoch in epochs:
             kept = self._store.places(numbers, epoch)
             later, bad = self._outputs_ahead(examined, replace(address, epoch=epoch), kept)
@@ -152,6 +155,8 @@ class KeepingEngine:
         bad = self._sharing.run(examined, outputs)
         good = np.delete(np.arange(len(samples)), list(bad))
         self._store.enter(numbers[good], samples.labels[good], epochs)
+        if address.epoch in epochs and len(good):
+            self.copy(numbers[good], samples.draw_ids[good], address, zone, places[good])
         return list(bad)
 
     def _outputs(

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+EPOCHS = 1 << 32  # that a random address tells apart
+
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
@@ -36,4 +38,5 @@ class Reuse:
         """The epochs whose rows are kept when a sample of `epoch` is decoded."""
         if self.always:
             return range(epoch, epoch + 1)
-        return range(epoch + 1, (epoch // self.factor + 1) * self.factor)
+        end = (epoch // self.factor + 1) * self.factor
+        return range(epoch + 1, min(end, EPOCHS))

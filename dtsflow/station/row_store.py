@@ -108,6 +108,11 @@ class RowStore:
         """Whether it has no row of this pass."""
         return not self._held.any()
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has, for this pass, the rows of all samples of the rank."""
+        return len(self._held) == len(self._places) and bool(self._held.all())
+
     def numbers(self, rows: Rows) -> Ints:
         """The number of each row's sample, -1 where it has no room."""
         found = self._places.of(rows)
