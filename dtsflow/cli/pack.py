@@ -95,6 +95,7 @@ def _packing(asked: argparse.Namespace) -> Packing:
             long=asked.long,
             quality=asked.quality,
             subsampling=asked.subsampling,
+            restarts=asked.restarts,
         ),
         choice=Choice(
             labels=asked.labels,
@@ -188,3 +189,8 @@ def _add_encoding(add: Add) -> None:
     add("--long", type=int, metavar="PIXELS", help="limit of the long side (3/2 of short)")
     add("--quality", type=int, metavar="Q", help="JPEG quality, 1 to 100")
     add("--subsampling", metavar="S", help="4:4:4, 4:2:2 or 4:2:0")
+    add(
+        "--restarts",
+        action="store_true",
+        help="give JPEGs restart markers, without loss: crops decode faster",
+    )

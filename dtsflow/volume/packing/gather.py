@@ -78,7 +78,7 @@ def vet_all(
 def make_preparer(sources: Sequence[Path], packing: Packing, images: int) -> Preparer:
     """What makes the stored images.
 
-    Bytes stay unchanged at level 0, and where the sources are volumes that were made
+    Pixels stay unchanged at level 0, and where the sources are volumes that were made
     by the very same recipe.
     """
     is_upstream = packing.layout.upstream
@@ -90,6 +90,7 @@ def make_preparer(sources: Sequence[Path], packing: Packing, images: int) -> Pre
         capacity=BLOCK_ROOM[packing.encoding.level],
         reencodes=packing.layout.oversize == "reencode",
         sampled_from=0 if is_upstream else images,
+        restarts=packing.encoding.restarts,
     )
 
 

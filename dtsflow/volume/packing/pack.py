@@ -24,6 +24,7 @@ from dtsflow.volume.packing.job import Job
 from dtsflow.volume.packing.options import Packing
 from dtsflow.volume.packing.pixels import pack_pixels
 from dtsflow.volume.packing.recipe import Encoding
+from dtsflow.volume.packing.restarts import check_restarts
 from dtsflow.volume.packing.shares import share_out, volume_paths
 from dtsflow.volume.packing.writing import write_volumes
 from dtsflow.volume.replacing import refuse_existing
@@ -115,7 +116,7 @@ def estimate(
     with _pool(packing) as pool:
         job = _work_out(places, _place(folder), packing, pool, report)
         gathered = job.gathered
-        if job.preparer.recipe is not None:
+        if not job.preparer.keeps_bytes:
             gathered = vet_all(gathered, job.preparer, pool, report)
         expected = expect(job.shares, job.preparer, pool, packing.encoding.level)
     return Estimate(
@@ -142,7 +143,7 @@ def _work_out(
         for volume in volume_paths(packing, stem, folder):
             refuse_existing(volume)
     preparer = make_preparer(places, packing, len(gathered.candidates))
-    if preparer.recipe is None:
+    if preparer.keeps_bytes:
         gathered = vet_all(gathered, preparer, pool, report)
     if not gathered.candidates:
         refuse_none(gathered.rejects)
@@ -196,6 +197,8 @@ def _refuse_inside(places: Sequence[Path], folder: Path) -> None:
 def _check(packing: Packing) -> None:
     packing.layout.check()
     packing.encoding.recipe(upstream=packing.layout.upstream)
+    if packing.encoding.restarts:
+        check_restarts()
 
 
 def _pixels(places: Sequence[Path], packing: Packing) -> PixelSet | None:

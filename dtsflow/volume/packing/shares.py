@@ -91,6 +91,8 @@ def recorded_options(packing: Packing) -> dict[str, Any]:
     }
     if recipe is not None:
         options["recipe"] = recipe.facts()
+    if packing.encoding.restarts:
+        options["restarts"] = True
     if recipe is not None or packing.layout.oversize == "reencode":
         # Unchanged bytes depend on no library.
         options["pillow"] = PIL.__version__
