@@ -47,14 +47,16 @@ JpegDecoder::~JpegDecoder() {
 
 Status JpegDecoder::decode(const std::uint8_t *data, std::size_t size, int height, int width,
                            int scale, const Window &window, View &out) {
-  const int top = std::max(window.y - kMargin, 0), left = std::max(window.x - kMargin, 0);
-  const Window around{top, left, std::min(window.y + window.h + kMargin, height) - top,
-                      std::min(window.x + window.w + kMargin, width) - left};
-  if (scale == 1 && excerpt_.cut(data, size, height, width, around)) {
+  // In pixels of the whole size, where an excerpt begins on a multiple of every scale.
+  const int top = std::max(window.y - kMargin, 0) * scale;
+  const int left = std::max(window.x - kMargin, 0) * scale;
+  const Window around{top, left, std::min((window.y + window.h + kMargin) * scale, height) - top,
+                      std::min((window.x + window.w + kMargin) * scale, width) - left};
+  if (excerpt_.cut(data, size, height, width, around)) {
     const Window &place = excerpt_.place();
-    const Window moved{window.y - place.y, window.x - place.x, window.h, window.w};
+    const Window moved{window.y - place.y / scale, window.x - place.x / scale, window.h, window.w};
     const Status status =
-        decode_all(excerpt_.data(), excerpt_.size(), place.h, place.w, 1, moved, out);
+        decode_all(excerpt_.data(), excerpt_.size(), place.h, place.w, scale, moved, out);
     if (status == Status::ok) return status;  // else the whole JPEG says what is wrong with it
   }
   return decode_all(data, size, height, width, scale, window, out);
