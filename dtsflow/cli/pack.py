@@ -34,6 +34,10 @@ SRC is one or several of
                                        imagenet_train_lv0.dts
 or one set of MNIST or CIFAR files (idx, or the binary version), also in their archives.
 
+ranks
+  mpirun -n 4 dtsflow pack SRC DST_FOLDER --split train --volumes 4
+packs with four processes, under torchrun too: the bytes of one process.
+
 levels
   0  bytes unchanged
   1  short side at most 400 pixels, JPEG quality 90
@@ -184,7 +188,9 @@ def _add_choice(add: Add) -> None:
 
 
 def _add_layout(add: Add) -> None:
-    add("--volumes", type=int, default=1, metavar="N", help="volumes to write (1)")
+    add(
+        "--volumes", type=int, default=1, metavar="N", help="volumes to write (1); ranks share them"
+    )
     add(
         "--oversize",
         choices=("reject", "reencode"),

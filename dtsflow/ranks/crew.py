@@ -84,13 +84,14 @@ class Crew:
         said = text if self.is_first else ""
         return self._group.gather_texts(said, timeout_s=_PATIENCE_S)[0]
 
-    def agree(self, facts: Mapping[str, str]) -> None:
-        """Return once all ranks have told the same `facts`.
+    def agree(self, facts: Callable[[], Mapping[str, str]]) -> None:
+        """Return once all ranks have told the same `facts`; one alone is not asked.
 
         Raises:
             CommonError: They have not; names each that differs.
         """
-        agree(self._group, facts)
+        if not self.is_alone:
+            agree(self._group, facts())
 
 
 def _nothing() -> None:

@@ -65,7 +65,7 @@ def test_ranks_of_mpi_pack_what_one_process_packs(
     assert len(list(Path("out").glob("*.dts"))) == volumes
     assert said.count("24 images, 2 classes,") == said.count("1 file rejected") == 1
     assert "check (rank 0 of 2): 25/25" in said
-    assert ("2 ranks write 1 volumes" in said) == (volumes == 1)
+    assert ("1 of 2 ranks have no volume to write" in said) == (volumes == 1)
 
 
 @pytest.mark.usefixtures("photos")
@@ -188,6 +188,20 @@ def test_a_set_of_pixels_is_packed_by_one_rank(torchrun: Torchrun, workdir: Path
     assert statuses == [0, 0], said
     assert said.count("8 images, 8 classes, 1 block") == 1
     assert contents("out") == alone()
+
+
+def test_images_of_a_table_are_unpacked_by_one_rank(torchrun: Torchrun, workdir: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    rows = {"image": [jpeg(8, 8, seed=i) for i in range(6)], "label": [0, 1] * 3}
+    pq.write_table(pa.table(rows), workdir / "photos.parquet")
+    options = ["--spool", "spool", "--volumes", 2]
+    command = ["photos.parquet", "out", "--split", "train", *map(str, options)]
+    statuses, said = torchrun(2, [*PACK, *command], workdir)
+    assert statuses == [0, 0], said
+    assert said.count("unpacking the images") == 1
+    assert main(["pack", "photos.parquet", "alone", "--quiet", *command[2:]]) == 0
+    assert contents("out") == contents("alone")
 
 
 @pytest.mark.usefixtures("photos")

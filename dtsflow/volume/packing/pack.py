@@ -111,7 +111,7 @@ def pack(
     """
     crew, places, target = Crew(group), _places(sources), _place(folder)
     crew.together(partial(_check, packing))
-    crew.agree(option_facts(packing))
+    crew.agree(partial(option_facts, packing))
     pixels = crew.first(partial(_pack_pixels, places, target, packing))
     if told := crew.tell("" if pixels is None else pixels.to_text()):
         return Packed.from_text(told)
@@ -177,7 +177,7 @@ def _work_out(
     if packing.source.spool is not None:  # the others then find what it unpacks
         crew.first(partial(gather, places, packing))
     gathered = crew.together(partial(_gathered, places, folder, packing))
-    crew.agree(listing_facts(gathered))
+    crew.agree(partial(listing_facts, gathered))
     preparer = crew.together(partial(make_preparer, places, packing, len(gathered.candidates)))
     if preparer.recipe is None:
         gathered = vet_all(gathered, preparer, pool, report, crew)

@@ -49,12 +49,13 @@ def write_volumes(job: Job, pool: ThreadPoolExecutor, report: Progress, crew: Cr
     """
     crew.together(partial(_check_names, job))
     plan = plan_digest(job.shares, job.gathered.classes, recorded_options(job.packing))
-    crew.agree({"plan": plan})
+    crew.agree(lambda: {"plan": plan})
     if crew.is_first and crew.size > len(job.shares):
         log.warning(
-            "%d ranks write %d volumes, one each: more volumes would keep all at work",
+            "%d of %d ranks have no volume to write: ask for as many volumes as ranks, and none "
+            "is idle",
+            crew.size - len(job.shares),
             crew.size,
-            len(job.shares),
         )
     with ExitStack() as held:
         unfinished = crew.first(partial(_begin, job, plan, pool, held))

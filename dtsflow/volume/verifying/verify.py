@@ -75,7 +75,7 @@ def verify(
     crew = Crew(group)
     named = crew.together(lambda: [(Path(path), find(path)) for path in paths])
     files = list(dict.fromkeys(path for _, found in named for path in found))
-    crew.agree({"files": _digest(files), "decode": str(decode is not None)})
+    crew.agree(lambda: {"files": _digest(files), "decode": str(decode is not None)})
     by_files = len(files) >= crew.size
     done, total = 0, _own_blocks(files, crew, by_files=by_files)
 
