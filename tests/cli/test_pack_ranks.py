@@ -124,6 +124,27 @@ def test_one_process_goes_on_with_what_ranks_of_torchrun_left(
     assert contents("out") == alone("--volumes", 3)
 
 
+@pytest.mark.usefixtures("photos")
+def test_ranks_give_names_to_what_one_process_had_finished(
+    torchrun: Torchrun, workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def killed(path: Path, target: Path) -> Path:
+        if target.suffix == ".dts":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    options = words("out", "--volumes", 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", killed)
+        assert main(["pack", *options]) == 130
+    assert Path("out", HIDDEN, "finished").exists()
+    statuses, said = torchrun(2, [*PACK, *options, "--resume"], workdir)
+    assert statuses == [0, 0], said
+    assert contents("out") == alone("--volumes", 2)
+
+
 @pytest.mark.mpi
 @pytest.mark.usefixtures("large")
 def test_a_rank_that_fails_ends_all_and_is_named(mpiexec: Mpiexec, workdir: Path) -> None:

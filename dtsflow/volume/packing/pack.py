@@ -1,11 +1,10 @@
 """From images to volumes, safely: nothing half-written, nothing lost."""
 
-import json
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from dtsflow.volume.packing.gather import (
 )
 from dtsflow.volume.packing.job import Job
 from dtsflow.volume.packing.options import Packing
+from dtsflow.volume.packing.packed import Packed
 from dtsflow.volume.packing.pixels import pack_pixels
 from dtsflow.volume.packing.recipe import Encoding
 from dtsflow.volume.packing.shares import Share, share_out, volume_paths
@@ -39,34 +39,6 @@ from dtsflow.volume.source.open_source import holds_volumes
 from dtsflow.volume.source.pixels import PixelSet, find_pixels
 
 Sources = Path | str | Sequence[Path | str]
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """What was written. Images, rejects and `left_out` are all that was found."""
-
-    volumes: tuple[Path, ...]
-    images: int
-    classes: int
-    blocks: int
-    bytes: int
-    rejects: int
-    left_out: int = 0
-
-    @property
-    def path(self) -> Path:
-        """The volume, or the first of several."""
-        return self.volumes[0]
-
-    def to_text(self) -> str:
-        """It as one line."""
-        return json.dumps({**asdict(self), "volumes": list(map(str, self.volumes))})
-
-    @classmethod
-    def from_text(cls, text: str) -> "Packed":
-        """Read what `to_text` wrote."""
-        told = json.loads(text)
-        return cls(**{**told, "volumes": tuple(map(Path, told["volumes"]))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +153,14 @@ def _work_out(
     preparer = crew.together(partial(make_preparer, places, packing, len(gathered.candidates)))
     if preparer.recipe is None:
         gathered = vet_all(gathered, preparer, pool, report, crew)
+    stem = packing.stem(places[0])
     return Job(
         packing=packing,
         gathered=gathered,
-        shares=crew.together(partial(_shares, gathered, folder, packing, packing.stem(places[0]))),
+        shares=crew.together(partial(_shares, gathered, folder, packing, stem)),
         preparer=preparer,
         folder=folder,
-        stem=packing.stem(places[0]),
+        stem=stem,
     )
 
 
