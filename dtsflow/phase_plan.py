@@ -21,7 +21,7 @@ from dtsflow.reader.reader import Mode
 from dtsflow.reader.samples import Bytes
 from dtsflow.reader.selection import Selection
 from dtsflow.reader.store import Store
-from dtsflow.record_phase import record_engine
+from dtsflow.record_phase import record_engine, split_of_set
 from dtsflow.spec import IMAGES, FieldSpec, ImageSpec, Place, RecordSpec
 from dtsflow.station.batch_operations import ELEMENT_BYTES, SOFT_LABELS, BatchOperations
 from dtsflow.station.engine import Address, Engine
@@ -31,6 +31,7 @@ from dtsflow.station.turns import ZONES
 from dtsflow.tensor.dtype import DType
 from dtsflow.volume.data_set import DataSet
 from dtsflow.volume.record_set import RecordSet
+from dtsflow.volume.split import Split
 
 
 @dataclass(frozen=True)
@@ -210,6 +211,11 @@ class PhasePlan:
         return len(self.lanes) * self.order.lane_rows
 
     @property
+    def split(self) -> Split:
+        """Whether each rank has a share of the rows, or all of them."""
+        return split_of_set(self.volumes)
+
+    @property
     def first_row(self) -> int:
         """Where this rank's rows begin in a global batch."""
         return self.lanes.start * self.order.lane_rows
@@ -278,6 +284,7 @@ class PhasePlan:
             "decode": self._decode,
             **self.phase.po.facts(),
             **({} if subset is None else {"subset": subset}),
+            **({} if self.split is Split.ROWS else {"split": self.split.value}),
             **self._mix,
         }
 

@@ -47,6 +47,7 @@ from dtsflow.spec import Field, ImageSpec
 from dtsflow.tensor.dtype import DType
 from dtsflow.volume.part_files import PartFiles
 from dtsflow.volume.records import IndexedRecords, Loader, RecordReader, Records, StreamedRecords
+from dtsflow.volume.split import Split
 
 __all__ = [
     "NOTHING",
@@ -81,6 +82,7 @@ __all__ = [
     "Setting",
     "Sink",
     "Sizes",
+    "Split",
     "Step",
     "StreamedRecords",
     "Telling",

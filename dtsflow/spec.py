@@ -50,7 +50,8 @@ class FieldSpec:
 class Field:
     """An array that a batch of records has: a row a sample, its first axis.
 
-    Along that axis it splits over the ranks: each has the rows of its own samples.
+    Along that axis it splits over the ranks, each with the rows of its own samples, or
+    each rank has all rows: as the records say, see `Split`.
 
     Attributes:
         name: What a batch calls it.

@@ -10,6 +10,7 @@ import pytest
 
 from dtsflow.arena.batch import Batch
 from dtsflow.build import build
+from dtsflow.cli.simulated import simulated_text
 from dtsflow.compose import compose
 from dtsflow.configurable import configurable
 from dtsflow.consumer.consumer import PhaseSetting, Setting
@@ -30,6 +31,7 @@ from dtsflow.reader.subset import Subset
 from dtsflow.seed.draws import Draws
 from dtsflow.spec import Field
 from dtsflow.station.station import Station
+from dtsflow.telemetry.ranks_report import ranks_report
 from dtsflow.tensor.dtype import DType
 from dtsflow.testing import jpeg, write_block_volume
 from dtsflow.volume.raw import Raw
@@ -45,6 +47,7 @@ class Numbers:
     buffer: int | None = None
     streams: bool = False
     bad: tuple[int, ...] = ()
+    split: str = "split(0)"
 
     def records(self) -> "Listed | Stream":
         return (Stream if self.streams else Listed)(self)
@@ -57,6 +60,10 @@ class Counted:
     @property
     def buffer(self) -> int | None:
         return self.of.buffer
+
+    @property
+    def split(self) -> str:
+        return self.of.split
 
     def __len__(self) -> int:
         return self.of.count
@@ -190,6 +197,88 @@ def test_a_stream_is_delivered_as_the_same_records_read_at_random() -> None:
     assert stream == listed
     kept, other = (deliver(pipeline(Numbers(buffer=buffer))) for buffer in (0, None))
     assert len({stream.sequence, kept.sequence, other.sequence}) == 3
+
+
+def of_each_rank(configured: Pipeline, ranks: int, start: int = 0) -> list[dict[str, Any]]:
+    """The report of each rank that is given the second epoch from a step on."""
+    reports = []
+    for index in range(ranks):
+        plan = configured.plan(Rank(index, ranks))
+        digest = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
+        with plan.open() as run:
+            for batch in run.epoch(1, start_step=start):
+                check(batch)
+                assert (len(batch), batch.first_row) == (8, 0)
+                digest.take(batch)
+            run.results.update(digest.results())
+            reports.append(run.report())
+    return reports
+
+
+@pytest.mark.parametrize("loader", SETS, ids=str)
+def test_each_rank_of_a_broadcast_has_all_rows_in_the_order_of_one(loader: Numbers) -> None:
+    jitter = RecordChain((Jitter(),))
+    whole = deliver(pipeline(loader))
+    broadcast = pipeline(replace(loader, split="broadcast"))
+    drawn = deliver(pipeline(loader, po=jitter)).sequence
+    for ranks in (1, 3, 4):  # three cannot share four lanes
+        reports = of_each_rank(broadcast, ranks)
+        told = ranks_report(reports)
+        assert told["digest"]["sequence"] == whole.sequence
+        assert {one["digest"]["sequence"] for one in reports} == {whole.sequence}
+        assert {one["steps"] for one in reports} == {whole.steps}
+        assert told["images"] == told["phases"]["train"]["images"] == 50
+        assert deliver(pipeline(replace(loader, split="broadcast"), po=jitter)).sequence == drawn
+    rest = of_each_rank(broadcast, 2, start=3)
+    assert ranks_report(rest)["digest"]["sequence"] == deliver(pipeline(loader), start=3).sequence
+
+
+def test_a_broadcast_counts_its_bad_records_once_and_a_share_each_rank_s() -> None:
+    for split in ("broadcast", "split(0)"):
+        loader = Numbers(bad=(3, 17, 31), split=split)
+        masked = pipeline(loader, decode=Parse(Twice(), on_error="mask"))
+        plans = [masked.plan(Rank(index, 2)) for index in range(2)]
+        reports = []
+        for plan in plans:
+            with plan.open() as run:
+                list(run.epoch(0))
+                reports.append(run.report())
+        told = ranks_report(reports)
+        assert (told["bad_samples"], told["images"]) == (3, 47)
+        assert told["phases"]["train"]["bad_samples"] == 3
+        assert told["phases"]["train"]["split"] == split
+
+
+def test_phases_that_are_shared_and_broadcast_stand_side_by_side() -> None:
+    made = pipeline()
+    train = made.phases["train"]
+    made = replace(
+        made, phases={"train": train, "val": replace(train, volume=Numbers(9, split="broadcast"))}
+    )
+    with made.plan(Rank(1, 4)).open() as run:
+        rows = {name: [len(batch) for batch in run.epoch(0, name)] for name in made.phases}
+    assert rows == {"train": [2] * 7, "val": [8, 8]}
+    with pytest.raises(PlanError, match="3 ranks cannot share 4 lanes"):
+        made.plan(Rank(0, 3))
+
+
+def test_the_plan_and_the_fingerprint_say_what_is_broadcast() -> None:
+    shared = pipeline().plan(Rank(1, 2))
+    broadcast = pipeline(Numbers(split="broadcast")).plan(Rank(1, 2))
+    page = plan_text(broadcast)
+    assert "  split broadcast: each of any number of ranks has all 8 rows\n" in page
+    assert "labels INT32[8], x FP64[8], y INT32[8x2x3] (zone)" in page
+    assert "labels INT32[4], x FP64[4], y INT32[4x2x3] (zone)" in plan_text(shared)
+    entries = broadcast.memory_entries["zones"], shared.memory_entries["zones"]
+    alone = pipeline().plan(Rank(0, 1))
+    assert entries[0] == alone.memory_entries["zones"] >= entries[1]
+    simulated = simulated_text(broadcast, 2)
+    assert "8 on each rank, all of them (split broadcast)" in simulated
+    assert "samples of a rank  50" in simulated
+    own, other = alone.fingerprint(), broadcast.fingerprint()
+    assert {name for name in other if own.get(name) != other[name]} == {"data", "split"}
+    with pytest.raises(PlanError, match="Numbers: its records say split='both'"):
+        pipeline(Numbers(split="both")).plan(Rank(0, 1))
 
 
 def test_operations_draw_for_a_record_the_same_wherever_it_comes() -> None:

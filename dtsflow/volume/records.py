@@ -20,7 +20,11 @@ class RecordReader(Protocol):
 
 @runtime_checkable
 class Records(Protocol):
-    """The records that a loader found, in a fixed order; holds nothing open."""
+    """The records that a loader found, in a fixed order; holds nothing open.
+
+    They may have a `split`, one of `Split`: what each rank is given of a global batch.
+    Without it that is a share of the rows.
+    """
 
     @property
     def buffer(self) -> int | None:

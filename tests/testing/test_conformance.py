@@ -1,6 +1,7 @@
 """That each broken contract is found, and a kept one is not."""
 
 import itertools
+import os
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -30,6 +31,7 @@ from dtsflow.testing import (
     jpeg,
 )
 from dtsflow.volume.line_records import LineRecords, list_lines
+from dtsflow.volume.split import Split
 
 X = Field("x", (2,), DType.FP32)
 RECORDS = [b"1,2", b"3,4", b"5,6"]
@@ -138,6 +140,18 @@ class Lines:
         lines = list_lines([Path(self.path)])
         if self.how == "streams":
             return Streaming(lines)
+        rank, size = (int(os.environ.get(name, "1")) for name in ("RANK", "WORLD_SIZE"))
+        if self.how == "share":
+            own = slice(rank % size, None, size)
+            return replace(lines, starts=lines.starts[own], lengths=lines.lengths[own])
+        if self.how == "own part":
+            own = slice(9 - rank)
+            kept = replace(lines, starts=lines.starts[own], lengths=lines.lengths[own])
+            return replace(kept, split=Split.BROADCAST)
+        if self.how == "broadcast":
+            return replace(lines, split=Split.BROADCAST)
+        if self.how == "halves":
+            return Halves(lines)
         return lines if self.how == "right" else Forgetful(lines, self.how)
 
 
@@ -162,6 +176,10 @@ class Streaming:
             yield from map(reader.read, range(first, len(self)))
         finally:
             reader.close()
+
+
+class Halves(Streaming):
+    split = "halves"
 
 
 class Forgetful(Streaming):
@@ -194,7 +212,7 @@ def lines(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("how", ["right", "streams"])
+@pytest.mark.parametrize("how", ["right", "streams", "broadcast"])
 def test_a_loader_that_keeps_its_contract_passes(lines: str, how: str) -> None:
     assert check_loader(Lines(lines, how))[8] == b"line 8"
 
@@ -205,6 +223,9 @@ def test_a_loader_that_keeps_its_contract_passes(lines: str, how: str) -> None:
         ("digest", "the digest of the same records differs"),
         ("order", "a record depends on which were read before it"),
         ("text", "record 0 is str"),
+        ("halves", "split='halves', and it must be 'split\\(0\\)' or 'broadcast'"),
+        ("share", "2 ranks of split split\\(0\\) have 4 records together, not the 9"),
+        ("own part", "2 ranks of split broadcast have 8 records each, not the 9"),
     ],
 )
 def test_a_loader_that_breaks_its_contract_is_told_how(lines: str, how: str, told: str) -> None:
