@@ -225,7 +225,7 @@ def test_a_loader_that_keeps_its_contract_passes(lines: str, how: str) -> None:
         ("text", "record 0 is str"),
         ("halves", "split='halves', and it must be 'split\\(0\\)' or 'broadcast'"),
         ("share", "2 ranks of split split\\(0\\) have 4 records together, not the 9"),
-        ("own part", "2 ranks of split broadcast have 8 records each, not the 9"),
+        ("own part", "2 ranks of split broadcast have 9 records each, not the 8"),
     ],
 )
 def test_a_loader_that_breaks_its_contract_is_told_how(lines: str, how: str, told: str) -> None:
