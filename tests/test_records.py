@@ -109,6 +109,17 @@ class Twice:
 
 
 @configurable
+class Named(Twice):
+    """The same, and its words name the field."""
+
+    def parse(self, records: Sequence[memoryview], out: Arrays) -> None:
+        try:
+            super().parse(records, out)
+        except ValueError as error:
+            raise DecodeError(f"field x: {error}") from error
+
+
+@configurable
 class Jitter:
     """Adds a random number to x, and leaves y out."""
 
@@ -340,11 +351,23 @@ def test_bad_records_are_named_masked_or_replaced(streams: bool) -> None:  # noq
     assert masked.ids == [number for number in range(50) if number not in (3, 17)]
     replaced = deliver(pipeline(loader, decode=Parse(Twice(), on_error="replace")))
     assert replaced.ids == sorted([n for n in range(50) if n not in (3, 17)] + [4, 18])
+    told = r"max_errors=1 bad .* found: the list, entry (3|17) \(sample_id \1\): field x: could"
     with (
-        pytest.raises(DecodeError, match="max_errors=1 bad samples were allowed"),
-        pipeline(loader, decode=Parse(Twice(), on_error="mask", max_errors=1))
+        pytest.raises(DecodeError, match=told),
+        pipeline(loader, decode=Parse(Named(), on_error="mask", max_errors=1))
         .plan(Rank(0, 1))
         .open() as run,
+    ):
+        list(run.epoch(0))
+    assert [row.label for row in run.bad_samples] == [None]
+
+
+def test_where_no_record_is_good_that_is_said_of_records() -> None:
+    loader = Numbers(count=3, bad=(0, 1, 2))
+    told = r"is bad, so none can replace the list, entry \d \(sample_id \d\): .* Mend them at"
+    with (
+        pytest.raises(DecodeError, match=told),
+        pipeline(loader, decode=Parse(Twice(), on_error="replace")).plan(Rank(0, 1)).open() as run,
     ):
         list(run.epoch(0))
 
