@@ -18,6 +18,7 @@ from dtsflow.ranks.group import Group
 from dtsflow.reader.order import Order
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.reader import Mode
+from dtsflow.reader.record_memory import record_bytes
 from dtsflow.reader.samples import Bytes
 from dtsflow.reader.selection import Selection
 from dtsflow.reader.store import Store
@@ -177,6 +178,24 @@ class PhasePlan:
         largest = max(form.stored.nbytes(self.order.lane_rows) for form in self.forms.values())
         elements = largest // self.specs[-1].dtype.itemsize
         return views + min(ZONES, workers) * ELEMENT_BYTES * elements
+
+    def record_entries(self, workers: int) -> dict[str, int]:
+        """Bytes that records take in memory, by what they are for; none of images.
+
+        The scratch is what the rows of a chunk take between a parser and the operations
+        behind it, and once more where rows of a batch lie apart.
+        """
+        records = self.volumes
+        if not isinstance(records, RecordSet):
+            return {}
+        window = self.phase.reader.window_bytes
+        in_hand, is_known = record_bytes(records, self.portions, workers, window)
+        row = sum(field.row_bytes for fields in self.fields for field in fields)
+        return {
+            "records" if is_known else "records, up to reader.window_bytes": in_hand,
+            "scratch of records": workers * self.chunk_rows * row,
+            "listed by the loader": records.held_bytes,
+        }
 
     @cached_property
     def _finish(self) -> Finish | None:

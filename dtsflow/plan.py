@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -185,9 +186,13 @@ class Plan:
     def _shared_entries(self) -> dict[str, int]:
         phases = self.phases.values()
         scratch = sum(plan.scratch_bytes(self.workers) for plan in phases)
+        of_records: Counter[str] = Counter()
+        for plan in phases:
+            of_records.update(plan.record_entries(self.workers))
         return {
             **self._arena_entries,
             **({"scratch of views and mixing": scratch} if scratch else {}),
+            **{name: size for name, size in of_records.items() if size},
             "rows beside the zones": 2 * max(plan.rows for plan in phases) * BESIDE_ROW_BYTES,
             "order of an epoch": max(plan.order.planned_bytes for plan in phases),
         }

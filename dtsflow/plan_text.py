@@ -212,7 +212,7 @@ def _reader(plan: Plan, phase: PhasePlan) -> str:
 
 def _unplanned(plan: Plan) -> str:
     if all(phase.fields for phase in plan.phases.values()):
-        return "the records of a chunk for each worker, as long as their loader gives them"
+        return "what a loader or a parser allocates for itself and does not tell"
     return "one decoded image per worker, as large as the data set's largest"
 
 

@@ -18,8 +18,9 @@ from dtsflow.consumer.digest import Digest, add_sequences
 from dtsflow.consumer.sheet import Sheet
 from dtsflow.decode.parse import Parse
 from dtsflow.decode.parser import Arrays
-from dtsflow.errors import ConfigError, DecodeError, PlanError, SetError
+from dtsflow.errors import ConfigError, DecodeError, MemoryPlanError, PlanError, SetError
 from dtsflow.interop.images import expect_images
+from dtsflow.memory.budget import Budget
 from dtsflow.pipeline import Pipeline
 from dtsflow.plan_text import plan_text
 from dtsflow.po.chain import Chain
@@ -27,6 +28,7 @@ from dtsflow.po.named_fields import check_fields
 from dtsflow.po.record_chain import RecordChain
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.order import Tail
+from dtsflow.reader.record_memory import RECORD_BYTES
 from dtsflow.reader.subset import Subset
 from dtsflow.seed.draws import Draws
 from dtsflow.spec import Field
@@ -48,8 +50,11 @@ class Numbers:
     streams: bool = False
     bad: tuple[int, ...] = ()
     split: str = "split(0)"
+    measured: bool = False
 
     def records(self) -> "Listed | Stream":
+        if self.measured:
+            return Measured(self)
         return (Stream if self.streams else Listed)(self)
 
 
@@ -86,6 +91,14 @@ class Listed(Counted):
         return self.record(number)
 
     def close(self) -> None: ...
+
+
+class Measured(Listed):
+    held_bytes = 12345
+
+    @property
+    def lengths(self) -> list[int]:
+        return [2] * self.of.count
 
 
 class Stream(Counted):
@@ -389,9 +402,45 @@ def test_the_plan_shows_records_and_their_fields() -> None:
         "decode    Twice",
         "-> x FP64, y INT32[2x3] (host)",
         "labels INT32[8], x FP64[8], y INT32[8x2x3] (zone)",
-        "the records of a chunk for each worker",
+        "records, up to reader.window_bytes         536,870,912 bytes",
+        "not planned: what a loader or a parser allocates for itself",
     ):
         assert line in text
+
+
+def test_records_in_memory_are_planned_and_count_against_the_limit() -> None:
+    jitter = RecordChain((Jitter(),))
+    plan = pipeline(Numbers(measured=True), po=jitter).plan(Rank(0, 1))
+    # Three workers with a record each; x and y as parsed, and x as it leaves.
+    own = {"records": 3 * (2 * 2 + RECORD_BYTES), "scratch of records": 3 * (8 + 24 + 8)}
+    expected = {**own, "listed by the loader": 12345}
+    assert plan.phases["train"].chunk_rows == 1
+    assert plan.memory_entries.items() >= expected.items()
+    assert "listed by the loader                            12,345 bytes" in plan_text(plan)
+    enough = replace(plan.pipeline, memory=Budget(limit=plan.total_bytes))
+    enough.plan(Rank(0, 1)).check_memory()
+    with pytest.raises(MemoryPlanError, match="The plan needs"):
+        replace(plan.pipeline, memory=Budget(limit=plan.total_bytes - 1)).plan(Rank(0, 1)).open()
+    both = replace(plan.pipeline, memory=Budget(limit=2 * plan.total_bytes - 1))
+    with pytest.raises(MemoryPlanError, match="The plan needs"):
+        both.plan(Rank(0, 2, local_size=2)).open()
+
+
+def test_records_of_unknown_length_have_the_window_s_bytes() -> None:
+    name = "records, up to reader.window_bytes"
+    made = pipeline(Numbers(buffer=7, streams=True))
+    reader = replace(made.phases["train"].reader, window_bytes=4000)
+    made = pipeline(Numbers(buffer=7, streams=True), reader=reader)
+    assert made.plan(Rank(0, 1)).memory_entries[name] == 4000
+    assert made.plan(Rank(1, 4)).memory_entries[name] == 1000
+    with (
+        pytest.raises(MemoryPlanError, match=r"and reader\.window_bytes leaves 4,000 to it"),
+        made.plan(Rank(0, 1)).open() as run,
+    ):
+        list(run.epoch(0))
+    val = replace(made.phases["train"], volume=Numbers(9))
+    made = replace(made, phases={"train": made.phases["train"], "val": val})
+    assert made.plan(Rank(0, 1)).memory_entries[name] == 8000
 
 
 def test_what_counts_is_in_the_fingerprint() -> None:

@@ -22,6 +22,7 @@ from dtsflow.reader.order import Ints, Order, Shuffle
 from dtsflow.reader.pixel_store import PixelStore, pixel_store_bytes
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.raw import RawStore, raw_bytes
+from dtsflow.reader.record_memory import window_share
 from dtsflow.reader.record_store import RecordStore
 from dtsflow.reader.resident import ResidentStore, resident_bytes
 from dtsflow.reader.samples import Bytes
@@ -36,7 +37,6 @@ from dtsflow.volume.order_from import arranged_as
 from dtsflow.volume.raw_pixels import RawPixels
 from dtsflow.volume.raw_set import RawSet
 from dtsflow.volume.record_set import RecordSet
-from dtsflow.volume.records import IndexedRecords
 from dtsflow.volume.volume_set import VolumeSet
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,9 @@ class Reader:
             `blocks` also the blocks, `full` permutes single samples. A pixel set, or
             images in files, have no blocks and take `full` for both; records take what
             their loader allows.
-        window_bytes: Bytes of blocks that are shuffled together, over all lanes.
+        window_bytes: Bytes of blocks that are shuffled together, over all lanes. Of
+            records whose loader does not know their lengths it is what may be in memory
+            at a time; more ends the run.
         verify: `block` checks each block against its checksum as it is read, `file`
             also each whole file before, `none` only what the structure tells. Images in
             files are checked against their sizes, with `order_from` and any but `none`
@@ -179,7 +181,7 @@ class Reader:
         `portions` is needed for a raw set alone.
         """
         if isinstance(volumes, RecordSet):
-            return 0  # nobody knows how long they are; a worker has those of its chunk
+            return 0  # that depends on the workers, so it is planned with the scratch
         if isinstance(volumes, RawSet):
             assert portions is not None
             return raw_bytes(volumes, portions)
@@ -206,7 +208,7 @@ class Reader:
 
         All ranks of `group` open alike: those of a node keep one copy of resident
         blocks. With `verify: file` all volumes are checked before, each by one rank.
-        `portions` is needed for a raw set alone. Windows are loaded into the memory
+        `portions` is needed for what was not packed. Windows are loaded into the memory
         `windows`, if it is given, of `planned_bytes` at least: phases that take turns
         share it.
 
@@ -217,7 +219,8 @@ class Reader:
         group = group or Alone()
         how = (self.io_threads, self.verify, self.io_retries)
         if isinstance(volumes, RecordSet):
-            return _record_store(volumes, portions)
+            assert portions is not None
+            return _record_store(volumes, portions, self.window_bytes)
         if isinstance(volumes, RawSet):
             assert portions is not None
             return RawStore(volumes, portions, *how)
@@ -251,11 +254,11 @@ class Reader:
         return ResidentStore(table, blocks, self.io_threads, self.verify, self.io_retries)
 
 
-def _record_store(records: RecordSet, portions: Portions | None) -> Store:
-    if isinstance(records.records, IndexedRecords):
-        return RecordStore(records.records)
-    assert portions is not None
-    return StreamStore(records, portions)
+def _record_store(records: RecordSet, portions: Portions, window_bytes: int) -> Store:
+    limit = window_share(portions, window_bytes) if records.lengths is None else None
+    if records.is_stream:
+        return StreamStore(records, portions, limit)
+    return RecordStore(records, limit)
 
 
 def _why_not_streaming(volumes: VolumeSet, order: Order) -> str:

@@ -183,5 +183,6 @@ def _refusal(bad: BadSample, *, is_refused: bool, is_record: bool) -> DtsflowErr
         )
     return DecodeError(
         f"{bad.named} cannot be decoded: {bad.reason}. Replace or remove the image at its "
-        "source, and pack again if it was packed; or go on without it: decode.on_error=replace or mask."
+        "source, and pack again if it was packed; or go on without it: decode.on_error=replace "
+        "or mask."
     )

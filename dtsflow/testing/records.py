@@ -20,6 +20,7 @@ from dtsflow.record_phase import own_lanes, record_shuffle
 from dtsflow.seed.draws import Draws, operation_draws
 from dtsflow.spec import Field
 from dtsflow.testing.sameness import assert_same, filled, pickled, whole
+from dtsflow.volume.record_lengths import lengths_of
 from dtsflow.volume.record_set import RecordSet
 from dtsflow.volume.records import IndexedRecords, Loader, StreamedRecords
 from dtsflow.volume.split import Split, split_of
@@ -45,7 +46,7 @@ def check_loader(loader: Loader) -> list[bytes]:
     assert len(again) == count, f"{name} finds {count} records, then {len(again)}"
     assert records.digest() == again.digest(), f"{name}: the digest of the same records differs"
     try:
-        split = split_of(records, name)
+        split, lengths = split_of(records, name), lengths_of(records, count, name)
     except PlanError as error:
         raise AssertionError(str(error)) from error
     assert split is split_of(again, name), f"{name}: the split of the same records differs"
@@ -62,6 +63,9 @@ def check_loader(loader: Loader) -> list[bytes]:
     assert found == other, f"{name}: a record depends on which were read before it"
     for number, record in enumerate(found):
         assert isinstance(record, bytes), f"{name}: record {number} is {type(record).__name__}"
+        assert lengths is None or len(record) <= lengths[number], (
+            f"{name}: record {number} has {len(record)} bytes, and its length is {lengths[number]}"
+        )
     for ranks in (2, _LANES):
         _check_split(loader, found, ranks)
     return found

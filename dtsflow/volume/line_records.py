@@ -51,6 +51,11 @@ class LineRecords:
         file = self.file_of(number)
         return f"{self.paths[file]}, line {number - int(self.first_lines[file]) + 1}"
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the list of lines."""
+        return self.starts.nbytes + self.lengths.nbytes + self.first_lines.nbytes
+
     def digest(self) -> str:
         """What the files hold; not what they are called."""
         return self.content

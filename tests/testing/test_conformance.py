@@ -138,21 +138,16 @@ class Lines:
 
     def records(self) -> Any:
         lines = list_lines([Path(self.path)])
-        if self.how == "streams":
-            return Streaming(lines)
         rank, size = (int(os.environ.get(name, "1")) for name in ("RANK", "WORLD_SIZE"))
-        if self.how == "share":
-            own = slice(rank % size, None, size)
-            return replace(lines, starts=lines.starts[own], lengths=lines.lengths[own])
-        if self.how == "own part":
-            own = slice(9 - rank)
-            kept = replace(lines, starts=lines.starts[own], lengths=lines.lengths[own])
-            return replace(kept, split=Split.BROADCAST)
-        if self.how == "broadcast":
+        shares = {"share": slice(rank % size, None, size), "own part": slice(9 - rank)}
+        if own := shares.get(self.how):
+            lines = replace(lines, starts=lines.starts[own], lengths=lines.lengths[own])
+        if self.how in ("broadcast", "own part"):
             return replace(lines, split=Split.BROADCAST)
-        if self.how == "halves":
-            return Halves(lines)
-        return lines if self.how == "right" else Forgetful(lines, self.how)
+        if self.how in ("right", "share"):
+            return lines
+        kinds = {"streams": Streaming, "halves": Halves, "longer": Longer}
+        return kinds[self.how](lines) if self.how in kinds else Forgetful(lines, self.how)
 
 
 class Streaming:
@@ -180,6 +175,12 @@ class Streaming:
 
 class Halves(Streaming):
     split = "halves"
+
+
+class Longer(Streaming):
+    @property
+    def lengths(self) -> Any:
+        return self.lines.lengths - 2
 
 
 class Forgetful(Streaming):
@@ -224,6 +225,7 @@ def test_a_loader_that_keeps_its_contract_passes(lines: str, how: str) -> None:
         ("order", "a record depends on which were read before it"),
         ("text", "record 0 is str"),
         ("halves", "split='halves', and it must be 'split\\(0\\)' or 'broadcast'"),
+        ("longer", "record 0 has 6 bytes, and its length is 5"),
         ("share", "2 ranks of split split\\(0\\) have 4 records together, not the 9"),
         ("own part", "2 ranks of split broadcast have 9 records each, not the 8"),
     ],
