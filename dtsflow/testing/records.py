@@ -67,7 +67,7 @@ def check_loader(loader: Loader) -> list[bytes]:
             f"{name}: record {number} has {len(record)} bytes, and its length is {lengths[number]}"
         )
     for ranks in (2, _LANES):
-        _check_split(loader, found, ranks)
+        _check_split(loader, found, split, ranks)
     return found
 
 
@@ -159,19 +159,19 @@ def _indexed(name: str, records: object, *, backwards: bool = False) -> list[byt
     return [found[number] for number in numbers]
 
 
-def _check_split(loader: Loader, found: Sequence[bytes], ranks: int) -> None:
+def _check_split(loader: Loader, found: Sequence[bytes], split: Split, ranks: int) -> None:
     """Read an epoch as so many ranks do, each with a loader of its own."""
     name = type(loader).__name__
     parts: list[list[bytes]] = []
     for rank in range(ranks):
         with _told(rank, ranks):
-            records = RecordSet(name, pickled(loader).records())
-            parts.append(_of_rank(records, Rank(rank, ranks)))
-    is_broadcast = records.split is Split.BROADCAST
+            records = pickled(loader).records()
+            parts.append(_of_rank(RecordSet(name, records), Rank(rank, ranks)))
+    is_broadcast = split is Split.BROADCAST
     together = parts if is_broadcast else [[record for part in parts for record in part]]
     for part in together:
         assert sorted(part) == sorted(found), (
-            f"{name}: {ranks} ranks of split {records.split.value} have {len(part)} records "
+            f"{name}: {ranks} ranks of split {split.value} have {len(part)} records "
             f"{'each' if is_broadcast else 'together'}, not the {len(found)} that there are"
         )
 
