@@ -15,7 +15,8 @@ from dtsflow.po.branch import Branch
 from dtsflow.po.erasing import RandomErasing
 from dtsflow.po.record_chain import Fields
 from dtsflow.ranks.group import Group
-from dtsflow.reader.order import Order
+from dtsflow.reader.image_store import images_in_hand
+from dtsflow.reader.order import Order, Tail
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.reader import Mode
 from dtsflow.reader.record_memory import record_bytes
@@ -31,6 +32,8 @@ from dtsflow.station.station import Station
 from dtsflow.station.turns import ZONES
 from dtsflow.tensor.dtype import DType
 from dtsflow.volume.data_set import DataSet
+from dtsflow.volume.mixed_set import MixedSet
+from dtsflow.volume.raw_set import RawSet
 from dtsflow.volume.record_set import RecordSet
 from dtsflow.volume.split import Split
 
@@ -196,6 +199,16 @@ class PhasePlan:
             "scratch of records": workers * self.chunk_rows * row,
             "listed by the loader": records.held_bytes,
         }
+
+    def images_in_hand(self, workers: int) -> int:
+        """Bytes of the images of a mix that workers read from their own files."""
+        mix = self.volumes
+        if not isinstance(mix, MixedSet):
+            return 0
+        sizes = [source.runs.sizes for source in mix.sources if isinstance(source, RawSet)]
+        count = min(workers * self.chunk_rows, ZONES * self.rows)
+        may_repeat = self.order.rounds > 1 or self.order.tail is Tail.WRAP
+        return images_in_hand(sizes, count, may_repeat=may_repeat)
 
     @cached_property
     def _finish(self) -> Finish | None:
