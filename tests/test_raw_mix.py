@@ -19,9 +19,9 @@ from dtsflow.consumer.digest import Digest, add_sequences
 from dtsflow.errors import ConfigError, DecodeError, PlanError, VolumeError
 from dtsflow.plan_text import plan_text
 from dtsflow.ranks.rank import Rank
-from dtsflow.testing import jpeg, write_small_set
+from dtsflow.testing import damage, jpeg, write_small_set
 from dtsflow.volume import Packing, pack
-from dtsflow.volume.format import Kind
+from dtsflow.volume.format import SMALL_AREA_BYTES, Kind
 from dtsflow.volume.labels import read_labels
 from dtsflow.volume.mixed import mixed
 from dtsflow.volume.mixed_set import MixedSet
@@ -107,7 +107,9 @@ def test_sources_in_files_give_what_the_volumes_packed_from_them_do(
 def test_without_an_order_blocks_means_full_and_each_sample_comes_once(root: Path) -> None:
     sources = {"cats": raw(root, "cats"), "dogs": packed(root, "dogs")}
     values = config(sources)
-    assert digests(values) == digests(values, "reader.shuffle=full", "workers=5")
+    assert digests(values, "reader.verify=file") == digests(
+        values, "reader.shuffle=full", "workers=5"
+    )
     labels = read_labels(scan(root / "dogs_packed")).tolist()
     with dtsflow.open(values) as run:
         rows = [
@@ -179,6 +181,27 @@ def test_public_files_are_mixed_with_volumes_of_the_same_size(
         assert held >= 2 * 50 * 3073 + 30 * 3073
         assert "images that workers read" not in run.plan.memory_entries
         assert "was not packed: pixels stay in memory" in plan_text(run.plan)
+
+
+def test_samples_of_public_files_stand_in_for_those_of_a_damaged_volume(tmp_path: Path) -> None:
+    records = np.random.default_rng(0).integers(0, 256, (6, 3073), np.uint8)
+    records[:, 0] %= 10
+    (tmp_path / "cifar").mkdir()
+    (tmp_path / "cifar" / "test_batch.bin").write_bytes(records.tobytes())
+    volume = write_small_set(tmp_path / "v.dts", Kind.CIFAR10, 4, seed=4)
+    damage(volume, SMALL_AREA_BYTES + 100, b"damaged")
+    files = {"_target_": "dtsflow.volume.Raw", "path": str(tmp_path / "cifar"), "split": "test"}
+    sources = {"volume": {"volume": {"path": str(volume)}}, "files": {"volume": files}}
+    values = {**config(sources, po="cifar_val"), "decode": {"on_error": "replace"}}
+    with dtsflow.open(values) as run:
+        rows = [
+            (int(batch.sample_ids[row]), int(batch.labels[row]))
+            for batch in run.epoch(0)
+            for row in np.flatnonzero(batch.valid)
+        ]
+    # All four of the volume have the first of the files in their place, which is id 4.
+    assert sorted(i for i, _ in rows) == [4] * 5 + [5, 6, 7, 8, 9]
+    assert {label for i, label in rows if i == 4} == {int(records[0, 0])}
 
 
 @pytest.fixture
