@@ -15,13 +15,15 @@ from dtsflow.po.branch import Branch
 from dtsflow.po.erasing import RandomErasing
 from dtsflow.po.record_chain import Fields
 from dtsflow.ranks.group import Group
-from dtsflow.reader.order import Order
+from dtsflow.reader.image_store import images_in_hand
+from dtsflow.reader.order import Order, Tail
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.reader import Mode
+from dtsflow.reader.record_memory import record_bytes
 from dtsflow.reader.samples import Bytes
 from dtsflow.reader.selection import Selection
 from dtsflow.reader.store import Store
-from dtsflow.record_phase import record_engine
+from dtsflow.record_phase import record_engine, split_of_set
 from dtsflow.spec import IMAGES, FieldSpec, ImageSpec, Place, RecordSpec
 from dtsflow.station.batch_operations import ELEMENT_BYTES, SOFT_LABELS, BatchOperations
 from dtsflow.station.engine import Address, Engine
@@ -30,7 +32,10 @@ from dtsflow.station.station import Station
 from dtsflow.station.turns import ZONES
 from dtsflow.tensor.dtype import DType
 from dtsflow.volume.data_set import DataSet
+from dtsflow.volume.mixed_set import MixedSet
+from dtsflow.volume.raw_set import RawSet
 from dtsflow.volume.record_set import RecordSet
+from dtsflow.volume.split import Split
 
 
 @dataclass(frozen=True)
@@ -177,6 +182,34 @@ class PhasePlan:
         elements = largest // self.specs[-1].dtype.itemsize
         return views + min(ZONES, workers) * ELEMENT_BYTES * elements
 
+    def record_entries(self, workers: int) -> dict[str, int]:
+        """Bytes that records take in memory, by what they are for; none of images.
+
+        The scratch is what the rows of a chunk take between a parser and the operations
+        behind it, and once more where rows of a batch lie apart.
+        """
+        records = self.volumes
+        if not isinstance(records, RecordSet):
+            return {}
+        window = self.phase.reader.window_bytes
+        in_hand, is_known = record_bytes(records, self.portions, workers, window)
+        row = sum(field.row_bytes for fields in self.fields for field in fields)
+        return {
+            "records" if is_known else "records, up to reader.window_bytes": in_hand,
+            "scratch of records": workers * self.chunk_rows * row,
+            "listed by the loader": records.held_bytes,
+        }
+
+    def images_in_hand(self, workers: int) -> int:
+        """Bytes of the images of a mix that workers read from their own files."""
+        mix = self.volumes
+        if not isinstance(mix, MixedSet):
+            return 0
+        sizes = [source.runs.sizes for source in mix.sources if isinstance(source, RawSet)]
+        count = min(workers * self.chunk_rows, ZONES * self.rows)
+        may_repeat = self.order.rounds > 1 or self.order.tail is Tail.WRAP
+        return images_in_hand(sizes, count, may_repeat=may_repeat)
+
     @cached_property
     def _finish(self) -> Finish | None:
         """The last step, if it is left to the arena.
@@ -208,6 +241,11 @@ class PhasePlan:
     def rows(self) -> int:
         """Rows of each batch on this rank."""
         return len(self.lanes) * self.order.lane_rows
+
+    @property
+    def split(self) -> Split:
+        """Whether each rank has a share of the rows, or all of them."""
+        return split_of_set(self.volumes)
 
     @property
     def first_row(self) -> int:
@@ -278,6 +316,7 @@ class PhasePlan:
             "decode": self._decode,
             **self.phase.po.facts(),
             **({} if subset is None else {"subset": subset}),
+            **({} if self.split is Split.ROWS else {"split": self.split.value}),
             **self._mix,
         }
 

@@ -23,7 +23,7 @@ from dtsflow.po.mixup import check_rows
 from dtsflow.ranks.group import RanksConfig
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.subset import select
-from dtsflow.record_phase import record_fields
+from dtsflow.record_phase import own_lanes, record_fields
 from dtsflow.seed.address import check_field, phase_number
 from dtsflow.station.station import Station
 from dtsflow.volume.data_set import DataSet, Layout
@@ -108,7 +108,7 @@ class Pipeline:
         if isinstance(phase.po, Chain) and phase.po.batch:
             check_rows(order.lane_rows)
         check_field("id", volumes.num_samples * order.rounds)
-        lanes = order.lanes_of(rank.index, rank.size)
+        lanes = own_lanes(volumes, order, rank)
         rows = len(lanes) * order.lane_rows
         return PhasePlan(
             name=name,

@@ -46,7 +46,9 @@ from dtsflow.seed.draws import Draws
 from dtsflow.spec import Field, ImageSpec
 from dtsflow.tensor.dtype import DType
 from dtsflow.volume.part_files import PartFiles
+from dtsflow.volume.record_lengths import Holding, Measured
 from dtsflow.volume.records import IndexedRecords, Loader, RecordReader, Records, StreamedRecords
+from dtsflow.volume.split import Split
 
 __all__ = [
     "NOTHING",
@@ -62,11 +64,13 @@ __all__ = [
     "Encoded",
     "Facts",
     "Field",
+    "Holding",
     "Image",
     "ImageSpec",
     "IndexedRecords",
     "Learner",
     "Loader",
+    "Measured",
     "Operation",
     "Params",
     "Parser",
@@ -81,6 +85,7 @@ __all__ = [
     "Setting",
     "Sink",
     "Sizes",
+    "Split",
     "Step",
     "StreamedRecords",
     "Telling",

@@ -11,7 +11,9 @@ import numpy.typing as npt
 from dtsflow.errors import PlanError
 from dtsflow.spec import ImageSpec
 from dtsflow.volume.data_set import Layout
+from dtsflow.volume.record_lengths import bytes_held_by, lengths_of
 from dtsflow.volume.records import IndexedRecords, StreamedRecords
+from dtsflow.volume.split import Split, split_of
 
 Ints = npt.NDArray[np.int64]
 
@@ -21,11 +23,17 @@ class RecordSet:
     """Records in their loader's order; satisfies DataSet.
 
     Where the loader names a buffer, as many neighbours are a block of their own.
-    `loader` is the name of its class.
+    `loader` is the name of its class; `split` says what ranks are given, `lengths`
+    the most bytes of each record, if that is known.
+
+    Raises:
+        PlanError: The records say of themselves what cannot be.
     """
 
     loader: str
     records: IndexedRecords | StreamedRecords
+    split: Split = field(init=False)
+    lengths: Ints | None = field(init=False, repr=False)
     counts: Ints = field(init=False, repr=False)
     first_ids: Ints = field(init=False, repr=False)
 
@@ -36,6 +44,8 @@ class RecordSet:
                 f"{self.loader}: its buffer is {buffer}, and must be a number of records, or 0; "
                 "None is for records that can be read in any order."
             )
+        object.__setattr__(self, "split", split_of(self.records, self.loader))
+        object.__setattr__(self, "lengths", lengths_of(self.records, number, self.loader))
         size = buffer or max(1, number)
         counts = np.full(number // size, size, np.int64)
         if rest := number % size:
@@ -58,6 +68,11 @@ class RecordSet:
     def num_samples(self) -> int:
         """All records."""
         return len(self.records)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that the loader keeps in memory, as far as it says."""
+        return bytes_held_by(self.records)
 
     @property
     def layout(self) -> Layout:
