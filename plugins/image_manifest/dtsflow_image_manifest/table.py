@@ -9,7 +9,7 @@ from typing import TextIO
 
 from dtsflow.plugin import VolumeError
 
-Row = tuple[int, Mapping[str, object]]  # the number of its line, and its cells by column
+Row = tuple[int, Sequence[object]]  # the number of its line, and the cells asked for
 
 CSV, JSON_LINES = ".csv", ".jsonl"
 
@@ -49,21 +49,22 @@ def read_table(path: Path, names: Sequence[str]) -> Table:
             twice; a row has too few cells, or too many, or is no JSON object.
     """
     lines: list[int] = []
-    columns: dict[str, list[object]] = {name: [] for name in names}
+    found: list[Sequence[object]] = []
+    wanted = [*dict.fromkeys(names)]
     rows = _rows_of(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            for line, cells in rows(path, file, [*columns]):
+            for line, cells in rows(path, file, wanted):
                 lines.append(line)
-                for name, column in columns.items():
-                    column.append(cells[name])
+                found.append(cells)
     except OSError as error:
         raise VolumeError(f"{path} cannot be read: {error.strerror}. Check the path.") from error
     except UnicodeDecodeError as error:
         raise VolumeError(f"{path} is no UTF-8 text: {error}. Save it as UTF-8.") from error
     if not lines:
         raise VolumeError(f"{path} lists no image. Write a row for each.")
-    return Table(path, lines, columns)
+    columns = zip(*found, strict=True)
+    return Table(path, lines, dict(zip(wanted, columns, strict=True)))
 
 
 def _rows_of(path: Path) -> Callable[[Path, TextIO, Sequence[str]], Iterator[Row]]:
@@ -81,6 +82,7 @@ def _csv_rows(path: Path, file: TextIO, names: Sequence[str]) -> Iterator[Row]:
     try:
         header = [name.strip() for name in next(rows, [])]
         _check_header(path, header, names)
+        places = [header.index(name) for name in names]
         for cells in rows:
             if not cells:
                 continue
@@ -89,7 +91,7 @@ def _csv_rows(path: Path, file: TextIO, names: Sequence[str]) -> Iterator[Row]:
                     f"{path}, line {rows.line_num}: {len(cells)} cells, and the header names "
                     f"{len(header)} columns. Quote a cell that has commas in it."
                 )
-            yield rows.line_num, dict(zip(header, cells, strict=True))
+            yield rows.line_num, [cells[place] for place in places]
     except csv.Error as error:
         raise VolumeError(f"{path}, line {rows.line_num} is no CSV: {error}.") from error
 
@@ -106,18 +108,19 @@ def _check_header(path: Path, header: Sequence[str], names: Sequence[str]) -> No
 
 
 def _json_rows(path: Path, file: TextIO, names: Sequence[str]) -> Iterator[Row]:
+    decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
     for line, text in enumerate(file, 1):
         if not text.strip():
             continue
         where = f"{path}, line {line}"
         try:
-            cells = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+            cells = decoder.decode(text)
         except (ValueError, RecursionError) as error:
             raise VolumeError(f"{where} is no JSON: {error}. Write one object a line.") from error
         if not isinstance(cells, dict):
             raise VolumeError(f"{where} is {text.strip()[:40]!r}, and must be a JSON object.")
         _check_names(where, cells, names)
-        yield line, cells
+        yield line, [cells[name] for name in names]
 
 
 def _check_names(where: str, found: Collection[str], names: Sequence[str]) -> None:
