@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fake_cuda import FakeCuda
 
+from dtsflow.arena import device
 from dtsflow.arena.batch import Batch
 from dtsflow.build import build
 from dtsflow.cli.run import _setting
@@ -14,13 +16,14 @@ from dtsflow.compose import compose
 from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.digest import Digest, add_sequences
 from dtsflow.decode.pillow import Pillow
-from dtsflow.errors import DecodeError, PlanError
+from dtsflow.errors import DecodeError, MissingPartError, PlanError
 from dtsflow.pipeline import Pipeline
 from dtsflow.plan_text import plan_text
 from dtsflow.po.chain import Chain
 from dtsflow.po.crop import CenterCrop, RandomResizedCrop
 from dtsflow.po.flip import RandomHorizontalFlip
 from dtsflow.po.mixup import Mixup
+from dtsflow.po.normalize import Normalize
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.reader import Reader
 from dtsflow.reader.subset import Subset
@@ -146,6 +149,36 @@ def test_views_and_mixed_batches_have_the_columns_of_their_rows(folder: Path) ->
         for batch in run.epoch(0):
             assert batch.small.shape == (8, 8, 8, 3)
             check(batch, ("small", "soft_labels", "number", "box"))
+
+
+@pytest.fixture(params=["fake", pytest.param("gpu", marks=pytest.mark.gpu)])
+def has_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device to be found by arena=device."""
+    if request.param == "fake":
+        monkeypatch.setattr(device, "open_device", lambda *_: FakeCuda())
+        return
+    try:
+        device.open_device(0)
+    except MissingPartError as absent:
+        pytest.skip(str(absent))
+
+
+@pytest.mark.usefixtures("has_device")
+@pytest.mark.parametrize("normalize_on", ["host", "device"])
+def test_on_a_device_they_are_the_same(folder: Path, normalize_on: str) -> None:
+    po = Chain((*CHAIN.operations, Normalize(preset="imagenet", dtype=DType.FP16)))
+    arena = device.Device(normalize_on=normalize_on)  # type: ignore[arg-type]  # one of two
+    configured = pipeline(Listed(folder), po=po)
+
+    def images(of: Pipeline) -> list[bytes]:
+        found = []
+        with of.plan(Rank(0, 1)).open() as run:
+            for batch in (batch.on_host() for batch in run.epoch(0)):
+                check(batch)
+                found.append(batch.images.tobytes())
+        return found
+
+    assert images(replace(configured, arena=arena)) == images(configured)
 
 
 def test_a_subset_keeps_the_rows_of_its_samples(folder: Path) -> None:
