@@ -152,12 +152,7 @@ class BadSamples:
         )
 
     def _enter(self, samples: Samples, zone: Zone, places: Places) -> None:
-        """Say of rows whose pixels are written what they show."""
-        zone.labels[places] = samples.labels
-        zone.sample_ids[places] = samples.ids
-        zone.valid[places] = True
-        for column in self._volumes.columns:
-            zone.fields[column.field.name].array[places] = column.values[samples.ids]
+        zone.enter_rows(places, samples.labels, samples.ids, self._volumes.columns)
 
 
 def _refusal(bad: BadSample, *, is_refused: bool, is_record: bool) -> DtsflowError:
