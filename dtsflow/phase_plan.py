@@ -24,7 +24,7 @@ from dtsflow.reader.samples import Bytes
 from dtsflow.reader.selection import Selection
 from dtsflow.reader.store import Store
 from dtsflow.record_phase import record_engine, split_of_set
-from dtsflow.spec import IMAGES, FieldSpec, ImageSpec, Place, RecordSpec
+from dtsflow.spec import IMAGES, Field, FieldSpec, ImageSpec, Place, RecordSpec
 from dtsflow.station.batch_operations import ELEMENT_BYTES, SOFT_LABELS, BatchOperations
 from dtsflow.station.engine import Address, Engine
 from dtsflow.station.native_views import SCRATCH_BYTES
@@ -132,6 +132,11 @@ class PhasePlan:
         """
         return {name: form for form, name in self._form_names.items()}
 
+    @property
+    def columns(self) -> tuple[Field, ...]:
+        """The fields that a data set of images gives a batch, beside the labels."""
+        return tuple(column.field for column in self.volumes.columns)
+
     def form_name(self, era: Era) -> str:
         """Which of `forms` the batches of an era have."""
         return self._form_names[self._form(era)]
@@ -154,6 +159,7 @@ class PhasePlan:
         ]
         if era.batch:
             fields.append(FieldForm(SOFT_LABELS, (self.volumes.num_classes,), DType.FP32))
+        fields += [FieldForm(one.name, one.shape, one.dtype) for one in self.columns]
         pixels = era.pixels
         return Form(self.rows, pixels, self._stored(pixels), self._finish, tuple(fields))
 
@@ -264,7 +270,8 @@ class PhasePlan:
         label = FieldSpec("label", (), DType.INT32, Place.HOST)
         stored = FieldSpec("bytes", (None,), DType.UINT8, Place.HOST)
         on_disk = FieldSpec("bytes", (None,), DType.UINT8, Place.DISK)
-        begin = [("volume", RecordSpec((on_disk,))), ("reader", RecordSpec((stored, label)))]
+        beside = (label, *(column.spec(Place.HOST) for column in self.columns))
+        begin = [("volume", RecordSpec((on_disk,))), ("reader", RecordSpec((stored, *beside)))]
         if self.fields:
             names = ["decode", *(f"po.operations[{i}]" for i in range(len(self.fields) - 1))]
             steps = (tuple(one.spec(Place.HOST) for one in of_step) for of_step in self.fields)
@@ -273,9 +280,9 @@ class PhasePlan:
         decoded = self.specs[0].field("image", Place.HOST)
         return [
             *begin,
-            ("decode", RecordSpec((decoded, label))),
+            ("decode", RecordSpec((decoded, *beside))),
             *(
-                (f"{chain}[{i}]", RecordSpec((spec.field("image", Place.HOST), label)))
+                (f"{chain}[{i}]", RecordSpec((spec.field("image", Place.HOST), *beside)))
                 for chain, branch in self.chains.items()
                 for i, spec in enumerate(branch.specs[1:])
             ),

@@ -101,6 +101,7 @@ class Pipeline:
         volumes = phase.reader.arrange(phase.source.scan(cache), cache)
         where = "po.operations" if len(self.phases) == 1 else f"phases.{name}.po.operations"
         fields = record_fields(phase.decode, phase.po, volumes, where)
+        phase.check_columns(volumes)
         check_field("block", volumes.num_blocks)  # more than the windows of any lane
         selection = select(volumes, phase.reader.subset)
         number = phase_number(name, self.phases)

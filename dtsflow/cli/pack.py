@@ -15,6 +15,8 @@ from dtsflow.ranks.group import Group
 from dtsflow.volume import Choice, Encoding, Layout, Packing, SourceFormat, estimate, pack
 from dtsflow.volume.manifest import rejects_path
 from dtsflow.volume.packing.pack import meeting_place
+from dtsflow.volume.source.plugin_source import source_names
+from dtsflow.volume.source.source_format import FORMATS
 
 Add = Callable[..., object]  # argparse's add_argument
 
@@ -32,6 +34,7 @@ SRC is one or several of
                                        'flowers/data/train-*.parquet'
   DTS volumes: a file, a folder, or a quoted pattern
                                        imagenet_train_lv0.dts
+  what a plugin reads, with --option   flowers.csv --option label=species
 or one set of MNIST or CIFAR files (idx, or the binary version), also in their archives.
 
 ranks
@@ -126,7 +129,13 @@ def _packing(asked: argparse.Namespace) -> Packing:
             fraction=asked.fraction,
             limit=asked.limit,
         ),
-        source=SourceFormat(asked.format, asked.image_field, asked.label_field, asked.spool),
+        source=SourceFormat(
+            kind=asked.format,
+            image_field=asked.image_field,
+            label_field=asked.label_field,
+            spool=asked.spool,
+            options=dict(asked.option),
+        ),
         layout=Layout(
             volumes=asked.volumes,
             oversize=asked.oversize,
@@ -155,7 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--resume", action="store_true", help="go on with a pack that was interrupted")
     add("--workers", type=int, metavar="N", help="threads (one per processor)")
     add("--quiet", action="store_true", help="no progress")
-    _add_format(parser.add_argument_group("shards and Parquet files").add_argument)
+    _add_format(parser.add_argument_group("what SRC is and holds").add_argument)
     _add_choice(parser.add_argument_group("labels and subsets").add_argument)
     _add_layout(parser.add_argument_group("blocks and volumes").add_argument)
     _add_encoding(parser.add_argument_group("other than the level says").add_argument)
@@ -165,13 +174,28 @@ def _parser() -> argparse.ArgumentParser:
 def _add_format(add: Add) -> None:
     add(
         "--format",
-        choices=("auto", "images", "webdataset", "parquet"),
+        choices=(*FORMATS, *source_names()),
         default="auto",
         help="what SRC is, where its look does not say (auto)",
     )
     add("--image-field", metavar="NAME", help="suffix of the images (jpg), or their column")
     add("--label-field", metavar="NAME", help="field of the .json members, or column of labels")
     add("--spool", type=Path, metavar="FOLDER", help="unpack images of Parquet files here, once")
+    add(
+        "--option",
+        action="append",
+        type=_option,
+        default=[],
+        metavar="NAME=VALUE",
+        help="an attribute of a plugin's source (repeatable)",
+    )
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=VALUE")
+    return name, value
 
 
 def _add_choice(add: Add) -> None:

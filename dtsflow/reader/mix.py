@@ -12,6 +12,8 @@ from dtsflow.reader.merging import THOUSAND, Mixing
 from dtsflow.volume.data_set import DataSet
 from dtsflow.volume.data_source import Source
 from dtsflow.volume.dts import Dts
+from dtsflow.volume.image_list import ImageLoader
+from dtsflow.volume.loaded import LoadedImages
 from dtsflow.volume.mixed import mixed
 from dtsflow.volume.mixed_set import MixedSet
 from dtsflow.volume.order_from import arranged_as
@@ -30,9 +32,14 @@ class MixedSource:
             them: they give ids, blocks and labels.
     """
 
-    volume: Source | Dts
+    volume: Source | ImageLoader | Dts
     weight: Annotated[float, Field(gt=0, le=1, strict=True)] | None = None
     order_from: Annotated[str, Field(min_length=1)] | None = None
+
+    @property
+    def source(self) -> Source:
+        """Where it comes from."""
+        return LoadedImages(self.volume) if isinstance(self.volume, ImageLoader) else self.volume
 
     def scan(self, cache: Path | None = None) -> DataSet:
         """Find the data set, in the order that `order_from` gives it.
@@ -41,7 +48,7 @@ class MixedSource:
             VolumeError: Files are missing, damaged, or no single whole set.
             PlanError: They are no images, or `order_from` cannot order them.
         """
-        found = self.volume.scan(cache)
+        found = self.source.scan(cache)
         return found if self.order_from is None else arranged_as(found, self.order_from, cache)
 
 
@@ -60,7 +67,7 @@ class Mix:
     def prepare(self) -> None:
         """Make what has to exist on disk before planning."""
         for source in self.sources.values():
-            source.volume.prepare()
+            source.source.prepare()
 
     def scan(self, cache: Path | None = None) -> VolumeSet | MixedSet:
         """Find the data sets of all sources; nothing stays open.

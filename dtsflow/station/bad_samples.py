@@ -90,7 +90,7 @@ class BadSamples:
         self._lock = threading.Lock()
 
     def fill(self, step: int, chunk: Chunk, engine: Engine) -> None:
-        """Write a chunk of batch `step` whole: pixels, labels, ids and `valid`.
+        """Write a chunk of batch `step` whole: pixels, labels, columns, ids, `valid`.
 
         Raises:
             DecodeError: A sample is bad and must not be, or all are; says where it
@@ -109,7 +109,7 @@ class BadSamples:
                 self._found.setdefault(step, []).extend(found)
             good = np.delete(np.arange(len(samples)), list(bad))
             samples, places = samples.only(good), places[good]
-        _enter(samples, zone, places)
+        self._enter(samples, zone, places)
 
     def of_batch(self, step: int) -> list[BadSample]:
         """The bad samples of a filled batch, by row; they are given once."""
@@ -155,7 +155,7 @@ class BadSamples:
         for found in candidates:
             candidate = dataclasses.replace(found, stands_for=stands_for)
             if not engine.fill(candidate, self._address, chunk.zone, place):
-                _enter(candidate, chunk.zone, place)
+                self._enter(candidate, chunk.zone, place)
                 return int(candidate.ids[0])
             if engine.probe(candidate):
                 self._substitutes.give_up(int(candidate.ids[0]))
@@ -164,12 +164,8 @@ class BadSamples:
             f"{bad.reason}. {_MEND[self._volumes.layout == 'records']}"
         )
 
-
-def _enter(samples: Samples, zone: Zone, places: Places) -> None:
-    """Say of rows whose pixels are written what they show."""
-    zone.labels[places] = samples.labels
-    zone.sample_ids[places] = samples.ids
-    zone.valid[places] = True
+    def _enter(self, samples: Samples, zone: Zone, places: Places) -> None:
+        zone.enter_rows(places, samples.labels, samples.ids, self._volumes.columns)
 
 
 def _refusal(bad: BadSample, *, is_refused: bool, is_record: bool) -> DtsflowError:

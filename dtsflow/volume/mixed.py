@@ -25,12 +25,14 @@ def mixed(sources: Mapping[str, DataSet]) -> VolumeSet | MixedSet:
     one of volumes if all sources are.
 
     Raises:
-        PlanError: Images or class names differ; says which sources and in what.
+        PlanError: Images, class names or columns differ; says which sources and in
+            what.
     """
     (first, one), *others = sources.items()
     for name, other in others:
         _check_images(first, one, name, other)
         _check_classes(first, one, name, other)
+        _check_columns(first, one, name, other)
     volumes = [source for source in sources.values() if isinstance(source, VolumeSet)]
     if len(volumes) < len(sources):
         return MixedSet(tuple(sources.values()))
@@ -70,6 +72,16 @@ def _check_classes(first: str, one: DataSet, name: str, other: DataSet) -> None:
                 f"{name}. The sources of a mix must have the same classes: pack one of them again, "
                 "with the other's."
             )
+
+
+def _check_columns(first: str, one: DataSet, name: str, other: DataSet) -> None:
+    ours, theirs = ({column.field for column in source.columns} for source in (one, other))
+    if [column.field for column in one.columns] != [column.field for column in other.columns]:
+        field = next(iter(ours ^ theirs or ours))
+        raise PlanError(
+            f"reader.mix: {first} and {name} have other fields, such as {field.name!r}. Batches "
+            "have the same from all sources: list the same columns, in the same order."
+        )
 
 
 def _word(name: str | None) -> str:

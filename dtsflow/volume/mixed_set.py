@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtsflow.spec import ImageSpec
+from dtsflow.volume.columns import Column
 from dtsflow.volume.data_set import DataSet, Layout
 
 Ints = npt.NDArray[np.int64]
@@ -19,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 class MixedSet:
     """The sources of a mix, one after the other; satisfies DataSet.
 
-    They agree in what an image is and in their classes. Blocks and sample_ids of a
+    They agree in what an image is, in classes and columns. Blocks and sample_ids of a
     source start where those of the one before it end.
 
     Attributes:
@@ -108,6 +109,16 @@ class MixedSet:
     @property
     def known_labels(self) -> None:
         """None: those of some sources may have to be read; `read_labels` does."""
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """Those that the sources have, one source's rows after the other's."""
+        rows = [[one.values for one in source.columns] for source in self.sources]
+        fields = [one.field for one in self.sources[0].columns]
+        return tuple(
+            Column(field, np.concatenate(parts))
+            for field, *parts in zip(fields, *rows, strict=True)
+        )
 
     @property
     def paths(self) -> Sequence[Path]:

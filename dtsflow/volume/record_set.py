@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dtsflow.errors import PlanError
 from dtsflow.spec import ImageSpec
+from dtsflow.volume.columns import Column
 from dtsflow.volume.data_set import Layout
 from dtsflow.volume.record_lengths import bytes_held_by, lengths_of
 from dtsflow.volume.records import IndexedRecords, StreamedRecords
@@ -120,6 +121,11 @@ class RecordSet:
     def known_labels(self) -> npt.NDArray[np.int32]:
         """-1 for each: a record has no label apart from its fields."""
         return np.full(self.num_samples, -1, np.int32)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """None: a record has fields of its own."""
+        return ()
 
     @property
     def paths(self) -> Sequence[Path]:

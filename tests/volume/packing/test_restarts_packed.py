@@ -17,7 +17,8 @@ from dtsflow.volume.file import read_file
 from dtsflow.volume.manifest import manifest_path, read_manifest
 from dtsflow.volume.packing import restarts
 from dtsflow.volume.packing.options import Layout, Packing
-from dtsflow.volume.packing.pack import Packed, estimate, pack
+from dtsflow.volume.packing.pack import estimate, pack
+from dtsflow.volume.packing.packed import Packed
 from dtsflow.volume.packing.recipe import Encoding, Level
 from dtsflow.volume.repairing.repair import repair
 from dtsflow.volume.verifying.verify import verify
