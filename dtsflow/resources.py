@@ -25,6 +25,7 @@ from dtsflow.station.substitutes import Substitutes
 from dtsflow.station.turns import Turns
 from dtsflow.station.workers import Workers
 from dtsflow.telemetry.folder import RunFolder
+from dtsflow.volume.mixed_set import MixedSet
 
 
 class _PhaseResources:
@@ -66,7 +67,7 @@ class _PhaseResources:
         elif reads_all or any(map(len, missing)):
             reads_all = True
             store.begin(order, steps, timeout_s)
-        return Reusing(rows, address, self.plan.volumes.num_samples, reads_all)
+        return Reusing(rows, address, self.plan.volumes, reads_all)
 
     @property
     def times(self) -> StageTimes:
@@ -158,8 +159,9 @@ class Resources:
         )
         self._bad_samples = bad
         zones, batch = self._arena.zones[form], plan.batch_operations(epoch)
+        by_source = isinstance(plan.volumes, MixedSet)
         parts = (store, table, zones, plan.chunk_rows, bad)
-        make = partial(Filler, *parts, batch=batch, reusing=reusing)
+        make = partial(Filler, *parts, batch=batch, by_source=by_source, reusing=reusing)
         fill_of = partial(_filler, make, own.engines)
         self.workers.begin(turns, fill_of, timeout_s=self._timeout_s)
         return feed

@@ -18,7 +18,10 @@ from dtsflow.station.zone import Zone
 
 
 class Filler:
-    """Fills chunks of `chunk_rows` consecutive rows; one a worker and pass."""
+    """Fills chunks of `chunk_rows` consecutive rows; one a worker and pass.
+
+    `by_source` says that the store gives rows of one source of a mix at a time.
+    """
 
     def __init__(  # noqa: PLR0913  # a worker's parts, joined in one place only
         self,
@@ -31,6 +34,7 @@ class Filler:
         *,
         batch: BatchOperations | None = None,
         reusing: Reusing | None = None,
+        by_source: bool = False,
     ) -> None:
         self._store = store
         self._table = table
@@ -40,6 +44,7 @@ class Filler:
         self._engine = engine
         self._batch = batch
         self._reusing = reusing
+        self._by_source = by_source
 
     def __call__(self, step: int, chunk: int) -> None:
         """Write the rows of chunk `chunk` of global batch `step`.
@@ -65,6 +70,15 @@ class Filler:
             zone.clear_rows(slice(first, first + len(rows)))
             present = np.flatnonzero(rows.valid)
             rows, places = rows.only(present), places[present]
+        if not self._by_source or rows.sources is None:
+            self._fill_rows(step, rows, places, zone)
+            return
+        for source in np.unique(rows.sources).tolist():
+            own = np.flatnonzero(rows.sources == source)
+            self._fill_rows(step, rows.only(own), places[own], zone)
+
+    def _fill_rows(self, step: int, rows: Rows, places: Places, zone: Zone) -> None:
+        """Write valid rows of one `gather`."""
         if not len(rows):
             return
         if self._reusing is None:
