@@ -13,10 +13,11 @@ from dtsflow.decode.on_error import MaxErrors, OnError
 from dtsflow.decode.orientation import Orientation
 from dtsflow.decode.parse import Parse
 from dtsflow.decode.pixels import PixelDecoder
+from dtsflow.decode.reuse import Reusing
+from dtsflow.image_engines import ImageEngines
 from dtsflow.native.core import load, warn_absent
 from dtsflow.po.branch import Branch
 from dtsflow.po.chain import Chain
-from dtsflow.po.fused import FusedProgram
 from dtsflow.po.named_fields import check_columns
 from dtsflow.po.record_chain import RecordChain
 from dtsflow.po.shrink import can_shrink
@@ -24,12 +25,10 @@ from dtsflow.reader.order import Order, Shuffle, Tail, auto_lanes, window_blocks
 from dtsflow.reader.reader import Reader
 from dtsflow.reader.selection import Selection
 from dtsflow.record_phase import record_shuffle
-from dtsflow.spec import IMAGES
 from dtsflow.station.batch_operations import SOFT_LABELS
 from dtsflow.station.engine import Engine
-from dtsflow.station.fused import NativeEngine
-from dtsflow.station.native_views import NativeViewsEngine, View, cuts
-from dtsflow.station.reference import ReferenceEngine
+from dtsflow.station.reuse import Reuse
+from dtsflow.station.row_store import RowStore
 from dtsflow.station.station import Station
 from dtsflow.volume.data_set import DataSet
 from dtsflow.volume.data_source import Source
@@ -145,6 +144,7 @@ class Phase:
             else window_blocks(self.reader.window_bytes, lanes, sources),
             phase=number,
             mixing=mixing,
+            group=self.reuse.factor,
         )
 
     def _shuffle(self, volumes: DataSet) -> Shuffle:
@@ -156,8 +156,29 @@ class Phase:
             return Shuffle.FULL  # there are no blocks to permute
         return asked
 
-    def engine(self, volumes: DataSet, station: Station, branches: Mapping[str, Branch]) -> Engine:
-        """What one worker fills rows of `station` with, through chains of one epoch."""
+    @property
+    def reuse(self) -> Reuse:
+        """How what was decoded is reused."""
+        if not isinstance(self.decode, Reusing):
+            return Reuse()
+        return Reuse(self.decode.sdmp_factor, self.decode.cpvs)
+
+    @property
+    def store_bytes(self) -> int | Auto:
+        """What kept rows may occupy on each rank."""
+        return self.decode.store_bytes if isinstance(self.decode, Reusing) else "auto"
+
+    def engine(
+        self,
+        volumes: DataSet,
+        station: Station,
+        branches: Mapping[str, Branch],
+        kept: RowStore | None = None,
+    ) -> Engine:
+        """What one worker fills rows of `station` with, through chains of one epoch.
+
+        With `kept` it also keeps rows of later epochs, and copies those made before.
+        """
         pixels, decode = volumes.layout == "pixels", self.image_decode
         decoder = PixelDecoder(volumes.image) if pixels else decode.start()
         shrinks = (
@@ -165,28 +186,16 @@ class Phase:
             and not pixels
             and all(can_shrink(branch.operations) for branch in branches.values())
         )
-        programs = {name: branch.program() for name, branch in branches.items()}
-        main, views = programs[IMAGES], {**programs}
-        del views[IMAGES]
-        if (core := self.core(volumes)) is None:
-            return ReferenceEngine(decoder, main, views=views, shrinks=shrinks)
-        fused = {name: _fused(core, branch, station) for name, branch in branches.items()}
-        engine = NativeEngine(
-            core,
-            decoder,
-            main,
-            fused[IMAGES],
-            volumes.image if pixels else None,
+        engines = ImageEngines(
+            core=self.core(volumes),
+            decoder=decoder,
+            station=station,
+            branches=branches,
+            pixels=volumes.image if pixels else None,
             turns=decode.orientation == "apply",
             shrinks=shrinks,
         )
-        if not views:
-            return engine
-        every = {
-            name: View(programs[name], fused[name], cuts(branch.operations))
-            for name, branch in branches.items()
-        }
-        return NativeViewsEngine(core, decoder, engine, every, encoded=not pixels, shrinks=shrinks)
+        return engines.engine(kept)
 
     @property
     def image_decode(self) -> Decode:
@@ -208,9 +217,3 @@ class Phase:
         if core is None:
             warn_absent()
         return core
-
-
-def _fused(core: ModuleType, branch: Branch, station: Station) -> FusedProgram:
-    out = branch.out_spec
-    stored = station.stored_channels(out.channels, out.dtype)
-    return FusedProgram(core, branch.operations, branch.specs, stored)

@@ -1,10 +1,12 @@
 """The plan of one phase: what its batches are, where their samples come from."""
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from dtsflow.arena.form import FieldForm, Form, image_form
 from dtsflow.decode.parse import Parse
@@ -16,18 +18,22 @@ from dtsflow.po.erasing import RandomErasing
 from dtsflow.po.record_chain import Fields
 from dtsflow.ranks.group import Group
 from dtsflow.reader.image_store import images_in_hand
-from dtsflow.reader.order import Order, Tail
+from dtsflow.reader.order import EpochOrder, Order, Rows, Tail
+from dtsflow.reader.own_places import OwnPlaces
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.reader import Mode
 from dtsflow.reader.record_memory import record_bytes
+from dtsflow.reader.row_table import PAGE_ROWS
 from dtsflow.reader.samples import Bytes
 from dtsflow.reader.selection import Selection
 from dtsflow.reader.store import Store
 from dtsflow.record_phase import record_engine, split_of_set
+from dtsflow.row_reuse import longest_row
 from dtsflow.spec import IMAGES, Field, FieldSpec, ImageSpec, Place, RecordSpec
 from dtsflow.station.batch_operations import ELEMENT_BYTES, SOFT_LABELS, BatchOperations
 from dtsflow.station.engine import Address, Engine
-from dtsflow.station.native_views import SCRATCH_BYTES
+from dtsflow.station.row_store import RowBudget, RowStore
+from dtsflow.station.shared_decode import SCRATCH_BYTES
 from dtsflow.station.station import Station
 from dtsflow.station.turns import ZONES
 from dtsflow.tensor.dtype import DType
@@ -75,15 +81,48 @@ class PhasePlan:
         place = bisect_right(self.eras, epoch, key=lambda era: era.first)
         return self.eras[place - 1]
 
-    def engine(self, epoch: int = 0) -> Engine:
-        """What one worker fills rows of an epoch with."""
+    def engine(self, epoch: int = 0, kept: RowStore | None = None) -> Engine:
+        """What one worker fills rows of an epoch with; `kept` has those of others."""
         if isinstance(self.volumes, RecordSet):
             return record_engine(self.phase.decode, self.phase.po, self.volumes)
         branches = dict(self.era(epoch).branches)
         if self._finish is not None:
             main = branches[IMAGES]
             branches[IMAGES] = Branch(main.operations[:-1], main.specs[:-1])
-        return self.phase.engine(self.volumes, self.station, branches)
+        return self.phase.engine(self.volumes, self.station, branches, kept)
+
+    @cached_property
+    def row_budget(self) -> RowBudget | None:
+        """What the rows kept for later epochs need; None: none are kept."""
+        slots = self.phase.reuse.slots
+        if self.fields or not slots:
+            return None
+        return RowBudget(len(self.places), slots, longest_row(self.eras))
+
+    def row_bytes(self, samples: int) -> int:
+        """What the rows kept of so many samples occupy."""
+        budget = self.row_budget
+        return 0 if budget is None else budget.sample_bytes * samples
+
+    def row_store(self, samples: int) -> RowStore | None:
+        """Make room for the rows of so many samples, if any are to be kept."""
+        if (budget := self.row_budget) is None:
+            return None
+        return RowStore(self.phase.reuse, self.places, samples, budget.row_bytes)
+
+    def pages(self, order: EpochOrder, steps: range) -> Iterator[Rows]:
+        """The rows of this rank that hold a sample, some steps at a time."""
+        at_once = max(1, PAGE_ROWS // self.rows)
+        for first in range(steps.start, steps.stop, at_once):
+            rows = order.rows(first, min(at_once, steps.stop - first), self.lanes)
+            if self.selection is not None:
+                rows = self.selection.located(rows)
+            yield rows.only(np.flatnonzero(rows.valid))
+
+    @property
+    def places(self) -> OwnPlaces:
+        """The samples of this rank, numbered."""
+        return OwnPlaces(self.order, self.lanes)
 
     def batch_operations(self, epoch: int) -> BatchOperations | None:
         """What mixes the rows of each batch of a pass, if anything does."""
@@ -181,7 +220,8 @@ class PhasePlan:
 
     def scratch_bytes(self, workers: int) -> int:
         """What workers hold while they fill batches, beside single images."""
-        views = workers * SCRATCH_BYTES if len(self.eras[0].branches) > 1 else 0
+        shares = len(self.eras[0].branches) > 1 or self.row_budget is not None
+        views = workers * SCRATCH_BYTES if shares else 0
         if not self.eras[0].batch:
             return views
         largest = max(form.stored.nbytes(self.order.lane_rows) for form in self.forms.values())
@@ -321,6 +361,7 @@ class PhasePlan:
             "shuffle": order.shuffle.value,
             "tail": order.tail.value,
             "decode": self._decode,
+            **({} if self.order.group == 1 else {"sdmp_factor": self.order.group}),
             **self.phase.po.facts(),
             **({} if subset is None else {"subset": subset}),
             **({} if self.split is Split.ROWS else {"split": self.split.value}),

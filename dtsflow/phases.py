@@ -16,7 +16,9 @@ Tree = dict[str, Any]
 KEYS = tuple(field.name for field in fields(Phase))
 """What a phase has for itself; all else stands at the top and is shared."""
 
-_OF_TRAINING = ("views", "batch")  # of `po`: no other phase has them unless it says so
+_OF_TRAINING = {"po": ("views", "batch"), "decode": ("sdmp_factor",)}
+"""By group, what no other phase has unless it says so."""
+
 _TARGET = f"{Phase.__module__}.{Phase.__qualname__}"
 MISSING = "???"  # OmegaConf's mark of a value that must be given
 
@@ -27,8 +29,8 @@ def split_phases(values: Mapping[str, Any]) -> tuple[Tree, dict[str, Tree]]:
     """Part a composed tree: what all phases share, and each phase whole, by its name.
 
     Without `phases` in it there is one, `train`, of what stands at the top. No phase
-    but `train` shuffles, has views or mixes its batches, unless its own difference says
-    so.
+    but `train` shuffles, has views, mixes its batches or decodes for several epochs,
+    unless its own difference says so.
 
     Raises:
         ConfigError: `phases` is no mapping of names to differences, or a difference has
@@ -59,9 +61,15 @@ def _phase(name: str, diff: Any, top: Tree) -> Tree:
     reader = diff.get("reader")
     if name != PHASE and not (isinstance(reader, Mapping) and "shuffle" in reader):
         top = _merged(top, {"reader": {"shuffle": Shuffle.NONE.value}})
-    if name != PHASE and isinstance(po := top.get("po"), Mapping):
-        top = {**top, "po": {key: po[key] for key in po if key not in _OF_TRAINING}}
+    if name != PHASE:
+        top = {key: _without(node, _OF_TRAINING.get(key, ())) for key, node in top.items()}
     return _whole(_merged(top, diff))
+
+
+def _without(group: Any, keys: tuple[str, ...]) -> Any:
+    if not isinstance(group, Mapping):
+        return group
+    return {key: value for key, value in group.items() if key not in keys}
 
 
 def _whole(phase: Tree) -> Tree:

@@ -24,6 +24,7 @@ from dtsflow.ranks.group import RanksConfig
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.subset import select
 from dtsflow.record_phase import own_lanes, record_fields
+from dtsflow.row_reuse import check_reuse
 from dtsflow.seed.address import check_field, phase_number
 from dtsflow.station.station import Station
 from dtsflow.volume.data_set import DataSet, Layout
@@ -109,6 +110,9 @@ class Pipeline:
         if isinstance(phase.po, Chain) and phase.po.batch:
             check_rows(order.lane_rows)
         check_field("id", volumes.num_samples * order.rounds)
+        eras = self._eras(name, volumes)
+        if not fields:
+            check_reuse(phase.reuse, order, eras, "" if len(self.phases) == 1 else name)
         lanes = own_lanes(volumes, order, rank)
         rows = len(lanes) * order.lane_rows
         return PhasePlan(
@@ -118,7 +122,7 @@ class Pipeline:
             volumes=volumes,
             order=order,
             lanes=lanes,
-            eras=self._eras(name, volumes),
+            eras=eras,
             chunk_rows=_chunk_rows(rows, workers, volumes.layout),
             selection=selection,
             arena_finishes=self.arena.finishes,

@@ -33,6 +33,8 @@ SHOWN = 60  # characters: what is longer is compared as a digest
 
 BESIDE_ROW_BYTES = 1 + 8  # `valid` and `sample_ids` of one row, in each of the two zones
 
+ROWS_SHARE = 0.75  # of the memory that is left: the program itself needs some, too
+
 SHARED: Mode = "resident"  # what the ranks of a node keep together
 
 # What each phase that reads in this mode keeps in memory for itself.
@@ -86,13 +88,15 @@ class Plan:
         Raises:
             MemoryPlanError: It is more than `memory.limit`.
         """
+        self.pipeline.memory.check(self._on_node(self.memory_entries))
+
+    def _on_node(self, entries: Mapping[str, int]) -> dict[str, int]:
+        """What all ranks of this node take together."""
         shared = {self._entry(name) for name, (mode, _) in self.reading.items() if mode == SHARED}
-        self.pipeline.memory.check(
-            {
-                name: size if name in shared else size * self.rank.local_size
-                for name, size in self.memory_entries.items()
-            }
-        )
+        return {
+            name: size if name in shared else size * self.rank.local_size
+            for name, size in entries.items()
+        }
 
     def phase(self, name: str) -> PhasePlan:
         """The plan of the phase `name`.
@@ -128,6 +132,34 @@ class Plan:
     @cached_property
     def memory_entries(self) -> dict[str, int]:
         """Bytes that the run will hold, by what they are for."""
+        rows = {
+            self._of_phase("stored rows", name): self.phases[name].row_bytes(samples)
+            for name, samples in self.kept_samples.items()
+        }
+        return {**self._entries_without_rows, **rows}
+
+    @cached_property
+    def kept_samples(self) -> Mapping[str, int]:
+        """By phase that reuses rows, of how many samples of this rank they are kept.
+
+        With `store_bytes: auto` they take up to three quarters of what `memory.limit`
+        leaves beside all else, a phase after the other.
+        """
+        room = self.pipeline.memory.allowed_bytes() - sum(
+            self._on_node(self._entries_without_rows).values()
+        )
+        found: dict[str, int] = {}
+        for name, plan in self.phases.items():
+            if (budget := plan.row_budget) is None:
+                continue
+            asked = plan.phase.store_bytes
+            most = ROWS_SHARE * max(0, room) // self.rank.local_size if asked == "auto" else asked
+            found[name] = budget.within(int(most))
+            room -= plan.row_bytes(found[name]) * self.rank.local_size
+        return found
+
+    @cached_property
+    def _entries_without_rows(self) -> dict[str, int]:
         entries = dict(self._shared_entries)
         if windows := self.windows_bytes:
             entries["streaming windows"] = windows
@@ -203,7 +235,10 @@ class Plan:
     def _entry(self, phase: str) -> str:
         is_mix = isinstance(self.phases[phase].volumes, MixedSet)
         held = "sources of the mix" if is_mix else _HELD[self.reading[phase][0]]
-        return held if len(self.phases) == 1 else f"{held} of {phase}"
+        return self._of_phase(held, phase)
+
+    def _of_phase(self, what: str, phase: str) -> str:
+        return what if len(self.phases) == 1 else f"{what} of {phase}"
 
     @property
     def total_bytes(self) -> int:

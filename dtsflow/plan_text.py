@@ -69,6 +69,7 @@ def _data(plan: Plan, phase: PhasePlan) -> list[str]:
         *_mix(phase),
         *_subset(phase),
         *shown,
+        *_reuse(plan, phase),
     ]
     if reason:
         lines.append(f"{mode}, {reason}")
@@ -101,6 +102,22 @@ def _subset(phase: PhasePlan) -> list[str]:
     line = f"subset: {len(phase.selection):,} of {phase.volumes.num_samples:,} samples"
     blocks = int((phase.selection.counts > 0).sum())
     return [f"{line}, in {blocks:,} blocks" if phase.volumes.has_blocks else line]
+
+
+def _reuse(plan: Plan, phase: PhasePlan) -> list[str]:
+    """How often samples are decoded, and of how many the rows are kept."""
+    if (budget := phase.row_budget) is None:
+        return []
+    reuse, kept = phase.phase.reuse, plan.kept_samples[phase.name]
+    how = (
+        "cpvs: rows are made once and kept"
+        if reuse.always
+        else f"sdmp_factor {reuse.factor}: decoded in one epoch of {reuse.factor}, for all of them"
+    )
+    return [
+        f"{how}; stored are {kept * budget.slots:,} of {budget.samples * budget.slots:,} rows of "
+        f"{budget.row_bytes:,} bytes"
+    ]
 
 
 def _order(phase: PhasePlan) -> list[str]:

@@ -12,12 +12,15 @@ from dtsflow.memory.align import aligned_bytes
 from dtsflow.phase_plan import PhasePlan, forms_of
 from dtsflow.plan import Plan
 from dtsflow.ranks.group import Group
+from dtsflow.reader.order import EpochOrder
 from dtsflow.reader.row_table import RowTable
-from dtsflow.reader.store import Store
+from dtsflow.reader.store import Sparing, Store
 from dtsflow.state import State
 from dtsflow.station.bad_samples import BadSample, BadSamples
 from dtsflow.station.engine import Address, Engine, StageTimes
 from dtsflow.station.filler import Filler
+from dtsflow.station.reusing import Reusing
+from dtsflow.station.row_store import RowCount
 from dtsflow.station.substitutes import Substitutes
 from dtsflow.station.turns import Turns
 from dtsflow.station.workers import Workers
@@ -28,9 +31,10 @@ from dtsflow.volume.mixed_set import MixedSet
 class _PhaseResources:
     """What one phase has for itself."""
 
-    def __init__(self, plan: PhasePlan, store: Store, workers: int) -> None:
+    def __init__(self, plan: PhasePlan, store: Store, workers: int, kept: int) -> None:
         self.plan = plan
         self.store = store
+        self.rows = plan.row_store(kept)
         self.engines: list[Engine] = []
         self.substitutes = Substitutes(plan.volumes, plan.selection)
         self._workers = workers
@@ -41,8 +45,31 @@ class _PhaseResources:
         """Have the engines of an epoch; none of them may be at work."""
         if (era := self.plan.era(epoch)) is not self._era:
             self._past = self.times
-            self.engines = [self.plan.engine(epoch) for _ in range(self._workers)]
+            self.engines = [self.plan.engine(epoch, self.rows) for _ in range(self._workers)]
             self._era = era
+
+    def begin(
+        self, order: EpochOrder, steps: range, timeout_s: float, address: Address
+    ) -> Reusing | None:
+        """Begin to read a pass, but for what no row needs; what it reuses, if any."""
+        rows, store = self.rows, self.store
+        if rows is None:
+            store.begin(order, steps, timeout_s)
+            return None
+        rows.begin(address.epoch, self.plan.era(address.epoch).first)
+        # An empty lane that wraps takes samples that are not the rank's own.
+        complete = rows.is_complete and self.plan.order.samples >= self.plan.order.lanes
+        pages = iter(()) if complete else self.plan.pages(order, steps)
+        missing = map(rows.missing, pages)
+        reads_all = rows.is_empty
+        if not reads_all and isinstance(store, Sparing):
+            store.begin_only(order, steps, missing, timeout_s)
+        elif reads_all or any(map(len, missing)):
+            reads_all = True
+            store.begin(order, steps, timeout_s)
+        return Reusing(
+            rows, address, self.plan.volumes.num_samples, reads_all, self.plan.volumes.columns
+        )
 
     @property
     def times(self) -> StageTimes:
@@ -87,7 +114,8 @@ class Resources:
             at = (start.epoch, step)
             store = plan.phases[name].open_store(mode, at, windows, self.group)
             try:
-                resources = _PhaseResources(plan.phases[name], store, plan.workers)
+                kept = plan.kept_samples.get(name, 0)
+                resources = _PhaseResources(plan.phases[name], store, plan.workers, kept)
                 resources.prepare(start.epoch)
                 self.phases[name] = resources
             except BaseException:
@@ -121,9 +149,9 @@ class Resources:
             stream=stream,
         )
         order = plan.order.epoch(epoch)
-        store.begin(order, turns.steps, self._timeout_s)
-        table = RowTable(order, plan.lanes, plan.rows, plan.selection)
         address = Address(plan.order.seed, epoch, plan.order.phase)
+        reusing = own.begin(order, turns.steps, self._timeout_s, address)
+        table = RowTable(order, plan.lanes, plan.rows, plan.selection)
         bad = BadSamples(
             plan.phase.decode.on_error,
             plan.volumes,
@@ -135,7 +163,7 @@ class Resources:
         zones, batch = self._arena.zones[form], plan.batch_operations(epoch)
         by_source = isinstance(plan.volumes, MixedSet)
         parts = (store, table, zones, plan.chunk_rows, bad)
-        make = partial(Filler, *parts, batch=batch, by_source=by_source)
+        make = partial(Filler, *parts, batch=batch, by_source=by_source, reusing=reusing)
         fill_of = partial(_filler, make, own.engines)
         self.workers.begin(turns, fill_of, timeout_s=self._timeout_s)
         return feed
@@ -166,6 +194,11 @@ class Resources:
     def retries(self) -> dict[str, int]:
         """By phase, how often a read was tried again so far."""
         return {name: own.store.retries for name, own in self.phases.items()}
+
+    @property
+    def row_counts(self) -> dict[str, RowCount]:
+        """By phase that reuses rows, how many were decoded and reused so far."""
+        return {name: own.rows.count for name, own in self.phases.items() if own.rows is not None}
 
     def close(self) -> None:
         """End all threads and the log; closing again does nothing."""

@@ -7,6 +7,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from math import inf
 from pathlib import Path
 from typing import Any, Self
@@ -26,6 +27,7 @@ from dtsflow.seed.address import PHASE
 from dtsflow.state import State
 from dtsflow.station.bad_samples import BadSample
 from dtsflow.station.engine import StageTimes
+from dtsflow.station.row_store import RowCount
 from dtsflow.station.turns import Turns
 from dtsflow.telemetry.bad_sample_log import BadRow, BadSampleLog
 from dtsflow.telemetry.counters import Counters
@@ -85,6 +87,7 @@ class Run:
         }
         self._times = StageTimes()
         self._retries = dict.fromkeys(plan.phases, 0)
+        self._rows: dict[str, RowCount] = {}
         self.stopping = Stopping()
         self._place = Place(self.start.phase, self.start.epoch, self.start.step)
         self._saved = time.monotonic()
@@ -253,6 +256,7 @@ class Run:
             self._closer()
         if resources is not None:
             self._times, self._retries = resources.times, resources.retries
+            self._rows = resources.row_counts
             if self.folder is not None and not self._failed and not self._is_follower:
                 self._write_report(self.folder)
 
@@ -301,12 +305,15 @@ class Run:
         if self._joint_report is not None:
             return self._joint_report
         command = "" if self.folder is None else self.folder.command
-        times, retries = self._times, self._retries
+        times, retries, rows = self._times, self._retries, self._rows
         if self._resources is not None:
             times, retries = self._resources.times, self._resources.retries
+            rows = self._resources.row_counts
         told = report(self.plan, self.counters, times, self.results, command)
         for name, of_phase in told["phases"].items():
             of_phase["reader"]["io_retries"] = retries[name]
+        for name, count in rows.items():
+            told["phases"][name]["rows"] = asdict(count)
         return {**told, "resumed_from": self._resumed_from()}
 
     def _resumed_from(self) -> dict[str, Any] | None:

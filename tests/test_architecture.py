@@ -20,9 +20,9 @@ VOCABULARY = {
 }  # fmt: skip
 ASSEMBLY = {
     "__init__", "__main__", "about", "api", "build", "cli", "compose", "course", "era",
-    "installed_plugins", "interop", "joining", "phase", "phase_plan", "phases", "pipeline",
-    "plan", "plan_text", "plugin", "record_phase", "resources", "run", "schedules", "state",
-    "telemetry", "testing",
+    "image_engines", "installed_plugins", "interop", "joining", "phase", "phase_plan", "phases",
+    "pipeline", "plan", "plan_text", "plugin", "record_phase", "resources", "row_reuse", "run",
+    "schedules", "state", "telemetry", "testing",
 }  # fmt: skip
 STAGES = ["volume", "reader", "decode", "po", "station", "arena", "consumer"]
 RIM = {

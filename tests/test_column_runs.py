@@ -15,6 +15,7 @@ from dtsflow.cli.run import _setting
 from dtsflow.compose import compose
 from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.digest import Digest, add_sequences
+from dtsflow.decode.auto import Auto
 from dtsflow.decode.pillow import Pillow
 from dtsflow.errors import DecodeError, MissingPartError, PlanError
 from dtsflow.pipeline import Pipeline
@@ -240,6 +241,17 @@ def test_a_column_that_no_batch_can_have_is_named(folder: Path, field: Field, to
     po = Chain(CHAIN.operations, views={"small": (CenterCrop(size=8),)})
     with pytest.raises(PlanError, match=f"field {told}"):
         pipeline(Listed(folder, (field,)), po=po).plan(Rank(0, 1))
+
+
+@pytest.mark.parametrize("reuse", [{"sdmp_factor": 2}, {"cpvs": True}])
+def test_rows_that_are_reused_have_their_columns(folder: Path, reuse: dict[str, Any]) -> None:
+    po = Chain((CenterCrop(size=12),))
+    reader = Reader(shuffle="none")  # type: ignore[arg-type]  # as YAML says it
+    configured = pipeline(Listed(folder), decode=Auto(**reuse), po=po, reader=reader)
+    with configured.plan(Rank(0, 1)).open() as run:
+        for epoch in range(2):
+            for batch in run.epoch(epoch):
+                check(batch)
 
 
 def test_the_plan_shows_them_and_a_consumer_is_told(folder: Path) -> None:

@@ -2,8 +2,9 @@
 
 import logging
 from functools import cache
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
 from dtsflow.decode import turbojpeg
@@ -11,6 +12,7 @@ from dtsflow.decode.decoder import Decoder
 from dtsflow.decode.on_error import MaxErrors, OnError
 from dtsflow.decode.orientation import Orientation
 from dtsflow.decode.pillow import Pillow, PillowDecoder
+from dtsflow.decode.reuse import SdmpFactor, StoreBytes, both
 from dtsflow.errors import MissingPartError
 
 log = logging.getLogger(__name__)
@@ -23,6 +25,12 @@ class Auto:
     `scaled` decodes a JPEG at a half, a quarter or an eighth where the chain begins by
     scaling it down at least as much: faster, with slightly other pixels. `on_error` is
     what becomes of a bad sample; `max_errors`, a safety stop, ends the run after more.
+
+    With `sdmp_factor` K a sample is decoded once for K epochs: the rows of the later
+    ones are made at the same time and kept. With `cpvs`, for a chain that draws
+    nothing, rows are made once and kept for good. They may take `store_bytes` on each
+    rank, `auto` being what the memory limit leaves; what has no room is decoded again,
+    with the same pixels.
     """
 
     orientation: Orientation = "ignore"
@@ -30,6 +38,16 @@ class Auto:
     on_error: OnError = "raise"
     # No pixel depends on it, so the repr, which digests are made of, leaves it out.
     max_errors: MaxErrors = Field(default=None, repr=False)
+    # A plan's facts have the factor; on the others no pixel depends.
+    sdmp_factor: SdmpFactor = Field(default=1, repr=False)
+    cpvs: bool = Field(default=False, repr=False)
+    store_bytes: StoreBytes = Field(default="auto", repr=False)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if problem := both(self.sdmp_factor, cpvs=self.cpvs):
+            raise ValueError(problem)
+        return self
 
     @property
     def allows_native(self) -> bool:

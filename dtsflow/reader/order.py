@@ -11,6 +11,9 @@ The definition, step by step, is in docs/design.md section 4:
    the lane's samples of each window are permuted (`windows.py`);
 5. global batch g takes q = batch_size / V consecutive samples from each lane;
 6. rank r of W owns the rows of V/W lanes.
+
+Epochs of one group share steps 1 to 3, those of its first epoch, and so their lanes
+have the same samples; only step 4 tells them apart.
 """
 
 import math
@@ -34,6 +37,7 @@ from dtsflow.volume.format import BLOCK_BYTES
 Ints = npt.NDArray[np.int64]
 
 SHUFFLED_BYTES = 64  # a sample, at the peak of permuting all: address, words, key, place
+GROUPED_BYTES = 16  # a sample, where lanes are permuted besides: its place, and a word
 MAX_AUTO_LANES = 16  # design.md section 4: a fixed number, so that no rank count enters
 
 
@@ -86,6 +90,8 @@ class Order:
         window: Blocks in a full window of one lane and source, K.
         phase: The phase's number, part of every random address.
         mixing: How several sources are made one; None: there is one.
+        group: Epochs that share their lanes: those with equal ⌊epoch / group⌋. Where
+            single samples are permuted, each lane's run of a source is then one window.
 
     Raises:
         PlanError: No samples, no steps, lanes that do not divide the batch, or a source
@@ -101,6 +107,7 @@ class Order:
     window: int = 1
     phase: int = 0
     mixing: Mixing | None = None
+    group: int = 1
 
     def __post_init__(self) -> None:
         if self.batch_size % self.lanes:
@@ -202,7 +209,9 @@ class Order:
     @property
     def planned_bytes(self) -> int:
         """Bytes that the order of an epoch takes; only `full` keeps any."""
-        return SHUFFLED_BYTES * int(self.counts.sum()) if self.shuffle is Shuffle.FULL else 0
+        if self.shuffle is not Shuffle.FULL:
+            return 0
+        return (SHUFFLED_BYTES + GROUPED_BYTES * (self.group > 1)) * int(self.counts.sum())
 
     @cached_property
     def first_ids(self) -> Ints:
@@ -238,6 +247,7 @@ class Rows:
         sources: The source in the mix; None where there is one.
         repeats: How often its source has delivered the sample before; None where none
             comes again.
+        positions: The place of the sample in its source's C, -1 in a missing row.
     """
 
     ids: Ints
@@ -248,6 +258,7 @@ class Rows:
     numbers: Ints
     sources: Ints | None = None
     repeats: Ints | None = None
+    positions: Ints | None = None
 
     def __getitem__(self, rows: slice) -> "Rows":
         return self._taken(rows)
@@ -276,6 +287,7 @@ class Rows:
             self.numbers[rows],
             None if self.sources is None else self.sources[rows],
             None if self.repeats is None else self.repeats[rows],
+            None if self.positions is None else self.positions[rows],
         )
 
 
@@ -285,6 +297,7 @@ class EpochOrder:
     def __init__(self, order: Order, epoch: int) -> None:
         self._order = order
         self._epoch = epoch
+        self._first = epoch // order.group * order.group  # of its group
         self._lanes: dict[int, LaneOrder] = {}
 
     @property
@@ -355,7 +368,7 @@ class EpochOrder:
 
     def _permutation(self, length: int, source: int) -> Ints:
         order = self._order
-        where = {"seed": order.seed, "epoch": self._epoch, "phase": order.phase}
+        where = {"seed": order.seed, "epoch": self._first, "phase": order.phase}
         return permutation(length, purpose=Purpose.ORDER, sub=source, **where)
 
     def _lane(self, lane: int) -> LaneOrder:
@@ -376,8 +389,9 @@ class EpochOrder:
         order = self._order
         first, last = order.lane_bounds(lane)
         ends = zip(order.merging.before(first), order.merging.before(last), strict=True)
+        whole = order.shuffle is Shuffle.FULL
         runs = [
-            Windows(source, *run, order.window, self._window_permutation(number, lane))
+            Windows(source, *run, order.window, self._window_permutation(number, lane), whole=whole)
             for number, (source, run) in enumerate(zip(self._sources, ends, strict=True))
         ]
         wraps = order.tail is Tail.WRAP
@@ -385,7 +399,7 @@ class EpochOrder:
 
     def _window_permutation(self, source: int, lane: int) -> Permute | None:
         order, epoch = self._order, self._epoch
-        if not order.shuffle.has_windows:
+        if not (order.shuffle.has_windows or self._is_regrouped):
             return None
         where = {"seed": order.seed, "epoch": epoch, "phase": order.phase}
         sub = window_sub(source, lane)
@@ -394,6 +408,11 @@ class EpochOrder:
             return permutation(samples, purpose=Purpose.WINDOW, block=window, sub=sub, **where)
 
         return permute
+
+    @property
+    def _is_regrouped(self) -> bool:
+        """Whether what `full` permuted for the group is permuted for the epoch, too."""
+        return self._order.shuffle is Shuffle.FULL and self._order.group > 1
 
     def _locate(self, sources: Ints, positions: Ints, lanes: Ints, numbers: Ints) -> Rows:
         order, valid = self._order, positions >= 0
@@ -412,4 +431,5 @@ class EpochOrder:
             numbers=numbers,
             sources=None if len(self._sources) == 1 else sources,
             repeats=None if order.rounds == 1 else located.repeats,
+            positions=positions,
         )

@@ -24,6 +24,8 @@ class Samples:
             with the reason. Offset, size and label of such a one mean nothing.
         stands_for: What addresses the draws of these samples, where they replace others
             or come again in a mix; None: the sample_id of each.
+        numbers: The number of each sample among the rank's own, -1 if its rows are not
+            to be kept; None: those of none are.
     """
 
     memory: Bytes
@@ -33,6 +35,7 @@ class Samples:
     ids: Ints
     refused: Mapping[int, str] = field(default_factory=dict)
     stands_for: Ints | None = None
+    numbers: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -63,4 +66,5 @@ class Samples:
             self.ids[numbers],
             refused,
             stands_for,
+            None if self.numbers is None else self.numbers[numbers],
         )

@@ -1,8 +1,8 @@
 """What holds the stored samples of a run in memory while they are needed."""
 
 import threading
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import Protocol, runtime_checkable
 
 from dtsflow.reader.order import EpochOrder, Rows
 from dtsflow.reader.samples import Samples
@@ -47,3 +47,13 @@ class Store(Protocol):
 
     def close(self, *, wait: bool = True) -> None:
         """End the IO threads, wake every waiter, and wait until they are gone."""
+
+
+@runtime_checkable
+class Sparing(Protocol):
+    """A store that can leave out what is not needed of a pass."""
+
+    def begin_only(
+        self, epoch: EpochOrder, steps: range, rows: Iterable[Rows], timeout_s: float = 300.0
+    ) -> None:
+        """Begin a pass as `begin` does, of which no other rows will be gathered."""

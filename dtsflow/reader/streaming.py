@@ -5,8 +5,8 @@ In a mix each lane has windows of every source, for its rows take from them in t
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -24,6 +24,7 @@ from dtsflow.volume.block import BlockIndex
 from dtsflow.volume.format import BLOCK_BYTES
 from dtsflow.volume.volume_set import VolumeSet
 
+_BLOCK_BITS = 32  # of a number that has a leg above them
 SLOTS = 2  # windows of a lane and source: one that is used, one that loads
 
 
@@ -70,10 +71,10 @@ class _Window:
     `left` counts the rows still to be written, `missing` the blocks still to come.
     """
 
-    def __init__(self, leg: Leg, start: int, counts: Ints) -> None:
-        self.leg = leg
+    def __init__(self, wanted: "_Wanted", start: int, counts: Ints) -> None:
+        self.leg = leg = wanted.leg
         self.start = start  # of its slot in the memory
-        self.left = leg.last - leg.first
+        self.left = wanted.rows
         self.missing = len(leg.blocks)
         self.refused: dict[int, str] = {}
         self.error: Exception | None = None
@@ -101,16 +102,24 @@ class _Window:
         return self._offsets[entries], self._sizes[entries], self._labels[entries]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wanted:
+    """A leg with the blocks that are read for it, and how many rows they are for."""
+
+    leg: Leg
+    rows: int
+
+
 class _Queue:
     """A lane's windows of one source in a pass, and how far loading them has come.
 
     Windows are made when their turn to load comes and let go of when they are used.
     """
 
-    def __init__(self, legs: Sequence[Leg], start: int, slot_bytes: int, counts: Ints) -> None:
+    def __init__(self, legs: Sequence[_Wanted], start: int, slot_bytes: int, counts: Ints) -> None:
         self._legs = legs
         self._start, self._slot_bytes, self._counts = start, slot_bytes, counts
-        self.firsts = np.array([leg.first for leg in legs], np.int64)
+        self.firsts = np.array([one.leg.first for one in legs], np.int64)
         self.windows: dict[int, _Window] = {}  # those that load or are used
         self._loading = 0  # the leg that is read next, or is being read
         self._block = 0  # the block of it that is read next
@@ -120,7 +129,7 @@ class _Queue:
         """The row that the next load is for; None where nothing can be loaded now."""
         if self._loading == len(self._legs) or self._loading - SLOTS in self.windows:
             return None
-        return self._legs[self._loading].row
+        return self._legs[self._loading].leg.row
 
     def take(self) -> tuple[_Window, int]:
         """The next block to load, as a window and the number of the block in it."""
@@ -129,7 +138,7 @@ class _Queue:
             start = self._start + number % SLOTS * self._slot_bytes
             self.windows[number] = _Window(self._legs[number], start, self._counts)
         self._block += 1
-        if self._block == len(self._legs[number].blocks):
+        if self._block == len(self._legs[number].leg.blocks):
             self._loading, self._block = number + 1, 0
         return self.windows[number], block
 
@@ -185,6 +194,18 @@ class StreamingStore:
         """
         self._shared.begin(epoch, steps, timeout_s)
 
+    def begin_only(
+        self, epoch: EpochOrder, steps: range, rows: Iterable[Rows], timeout_s: float = 300.0
+    ) -> None:
+        """Begin as `begin` does, but load only the blocks that `rows` need.
+
+        Nothing but these rows, all of the pass and valid, may then be gathered.
+
+        Raises:
+            StallError: A read for the pass before has not returned for `timeout_s`.
+        """
+        self._shared.begin(epoch, steps, timeout_s, rows)
+
     def end(self) -> None:
         """Load no more for this pass, and wake whoever waits in it."""
         self._shared.end()
@@ -229,14 +250,25 @@ class _Shared:
         self._changed = threading.Condition()
         self._ending = threading.Event()
 
-    def begin(self, epoch: EpochOrder, steps: range, timeout_s: float) -> None:
-        queues, start = {}, 0
+    def begin(
+        self,
+        epoch: EpochOrder,
+        steps: range,
+        timeout_s: float,
+        rows: Iterable[Rows] | None = None,
+    ) -> None:
+        legs: dict[_Key, list[Leg]] = {
+            (lane, source): [] for lane in self._lanes for source in range(len(self._slot_bytes))
+        }
         for lane in self._lanes:
-            legs = epoch.legs(steps, lane)
-            for source, slot_bytes in enumerate(self._slot_bytes):
-                own = [leg for leg in legs if leg.source == source]
-                queues[lane, source] = _Queue(own, start, slot_bytes, self.volumes.counts)
-                start += SLOTS * slot_bytes
+            for leg in epoch.legs(steps, lane):
+                legs[lane, leg.source].append(leg)
+        wanted = _all_wanted(legs) if rows is None else _wanted_for(legs, rows)
+        queues, start = {}, 0
+        for key, own in wanted.items():
+            slot_bytes = self._slot_bytes[key[1]]
+            queues[key] = _Queue(own, start, slot_bytes, self.volumes.counts)
+            start += SLOTS * slot_bytes
         with self._changed:
             # What still loads for the pass before would write into the same slots.
             if not self._changed.wait_for(lambda: self._closed or not self._busy, timeout_s):
@@ -396,6 +428,43 @@ class _Load:
     def memory_in(self, memory: Bytes) -> Bytes:
         start = self.window.start + self.number * BLOCK_BYTES
         return memory[start : start + BLOCK_BYTES]
+
+
+def _all_wanted(legs: Mapping[_Key, Sequence[Leg]]) -> dict[_Key, list[_Wanted]]:
+    """The legs, for all of their rows."""
+    return {key: [_Wanted(leg, leg.last - leg.first) for leg in own] for key, own in legs.items()}
+
+
+def _wanted_for(
+    legs: Mapping[_Key, Sequence[Leg]], pages: Iterable[Rows]
+) -> dict[_Key, list[_Wanted]]:
+    """The legs that some rows lie in, with no blocks but theirs."""
+    rows = {key: np.zeros(len(own), np.int64) for key, own in legs.items()}
+    pairs: dict[_Key, list[Ints]] = {key: [] for key in legs}  # a leg and a block in one
+    firsts = {key: np.array([leg.first for leg in own], np.int64) for key, own in legs.items()}
+    for page in pages:
+        for key in legs:
+            mine = page.lanes == key[0]
+            if page.sources is not None:
+                mine &= page.sources == key[1]
+            found = np.searchsorted(firsts[key], page.numbers[mine], side="right") - 1
+            np.add.at(rows[key], found, 1)
+            pairs[key].append(np.unique(found << _BLOCK_BITS | page.blocks[mine]))
+    return {key: _thinned(own, rows[key], pairs[key]) for key, own in legs.items()}
+
+
+def _thinned(legs: Sequence[Leg], rows: Ints, pairs: Sequence[Ints]) -> list[_Wanted]:
+    """The legs that have rows, with the blocks that they are paired with."""
+    joined = np.concatenate([np.empty(0, np.int64), *pairs])
+    of_legs, blocks = joined >> _BLOCK_BITS, joined & (1 << _BLOCK_BITS) - 1
+    return [
+        _Wanted(
+            replace(leg, blocks=leg.blocks[np.isin(leg.blocks, blocks[of_legs == number])]),
+            int(rows[number]),
+        )
+        for number, leg in enumerate(legs)
+        if rows[number]
+    ]
 
 
 def _by_queue(rows: Rows) -> Iterator[tuple[_Key, Ints]]:

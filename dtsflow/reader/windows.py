@@ -36,14 +36,23 @@ class Windows:
         stop: Where it ends.
         largest: Blocks of a full window.
         permute: Permutes the samples of each window; None leaves them as they are.
+        whole: Whether all of the run is one window, wherever its blocks end.
     """
 
-    def __init__(
-        self, source: SourceOrder, start: int, stop: int, largest: int, permute: Permute | None
+    def __init__(  # what a run is, and how it is cut
+        self,
+        source: SourceOrder,
+        start: int,
+        stop: int,
+        largest: int,
+        permute: Permute | None,
+        *,
+        whole: bool = False,
     ) -> None:
         self._source, self._start, self._stop = source, start, stop
         self._largest = largest
         self._permute = permute
+        self._whole = whole
         self._last: tuple[int, Ints] = (-1, np.empty(0, np.int64))
 
     def __len__(self) -> int:
@@ -52,6 +61,8 @@ class Windows:
     @cached_property
     def cuts(self) -> Ints:
         """The number of each window's first sample; one entry more, the end."""
+        if self._whole:
+            return np.array([0, len(self)], np.int64)
         inner = self._source.starts_of(self._first_turns[1:-1]) - self._start
         return np.concatenate(([0], inner, [len(self)])).astype(np.int64)
 

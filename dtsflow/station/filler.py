@@ -6,10 +6,13 @@ import numpy as np
 
 from dtsflow.reader.order import Rows
 from dtsflow.reader.row_table import RowTable
+from dtsflow.reader.samples import Samples
 from dtsflow.reader.store import Store
 from dtsflow.station.bad_samples import BadSamples, Chunk
 from dtsflow.station.batch_operations import BatchOperations
 from dtsflow.station.engine import Engine, Places
+from dtsflow.station.keeping import KeepingEngine
+from dtsflow.station.reusing import Reusing
 from dtsflow.station.turns import ZONES
 from dtsflow.station.zone import Zone
 
@@ -31,6 +34,7 @@ class Filler:
         *,
         batch: BatchOperations | None = None,
         by_source: bool = False,
+        reusing: Reusing | None = None,
     ) -> None:
         self._store = store
         self._table = table
@@ -40,6 +44,7 @@ class Filler:
         self._engine = engine
         self._batch = batch
         self._by_source = by_source
+        self._reusing = reusing
 
     def __call__(self, step: int, chunk: int) -> None:
         """Write the rows of chunk `chunk` of global batch `step`.
@@ -76,9 +81,32 @@ class Filler:
         """Write valid rows of one `gather`."""
         if not len(rows):
             return
+        if self._reusing is None:
+            samples = self._gather(rows)
+            self._bad_samples.fill(step, Chunk(rows, samples, zone, places), self._engine)
+            self._store.release(rows)
+        else:
+            self._fill_missing(step, rows, zone, places, self._reusing)
+
+    def _fill_missing(
+        self, step: int, rows: Rows, zone: Zone, places: Places, reusing: Reusing
+    ) -> None:
+        """Fill rows, all valid, but decode no more than is not kept."""
+        assert isinstance(self._engine, KeepingEngine)
+        missing = reusing.copy(rows, places, zone, self._engine)
+        left, places = rows.only(missing), places[missing]
+        read = rows if reusing.reads_all else left
+        if not len(read):
+            return
+        samples = self._gather(read)
+        if len(left):
+            samples = samples.only(missing) if reusing.reads_all else samples
+            whole = Chunk(left, reusing.numbered(left, samples), zone, places)
+            self._bad_samples.fill(step, whole, self._engine)
+        self._store.release(read)
+
+    def _gather(self, rows: Rows) -> Samples:
         began = time.perf_counter()
         samples = self._store.gather(rows)
         self._engine.times.read += time.perf_counter() - began
-        whole = Chunk(rows, samples, zone, places)
-        self._bad_samples.fill(step, whole, self._engine)
-        self._store.release(rows)
+        return samples

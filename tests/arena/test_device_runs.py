@@ -96,6 +96,21 @@ def test_a_run_hands_out_on_a_device_what_it_does_on_the_host(
 
 
 @pytest.mark.usefixtures("has_device")
+@pytest.mark.parametrize("normalize_on", ["host", "device"])
+def test_rows_that_were_kept_reach_a_device_as_others_do(
+    config: dict[str, Any], normalize_on: str
+) -> None:
+    config["decode"] |= {"sdmp_factor": 2, "store_bytes": 0}
+    expected = rows_of(config, _target_="dtsflow.arena.Host")
+    config["decode"]["store_bytes"] = "auto"
+    for phase in ("val", "raw"):
+        config["phases"][phase]["decode"] = {"cpvs": True}
+    assert rows_of(config, _target_="dtsflow.arena.Host") == expected
+    found = rows_of(config, _target_="dtsflow.arena.Device", normalize_on=normalize_on)
+    assert found == expected
+
+
+@pytest.mark.usefixtures("has_device")
 def test_a_pass_that_is_left_early_is_followed_by_right_batches(config: dict[str, Any]) -> None:
     arena = {"_target_": "dtsflow.arena.Device"}
     with dtsflow.open({**config, "arena": arena}) as run:

@@ -66,6 +66,7 @@ def orders(draw: st.DrawFn, *shuffles: Shuffle) -> Order:
         window=draw(st.integers(1, 4)),
         shuffle=draw(st.sampled_from(shuffles or list(Shuffle))),
         tail=draw(st.sampled_from(tails)),
+        group=draw(st.integers(1, 3)),
     )
 
 
@@ -74,7 +75,9 @@ def by_the_book(order: Order, epoch: int) -> list[list[Sample]]:
     merged = _merged(order, _sources(order, epoch))
     total, v = len(merged), order.lanes
     lanes = [merged[lane * total // v : (lane + 1) * total // v] for lane in range(v)]
-    if order.shuffle not in (Shuffle.WINDOWS, Shuffle.BLOCKS):
+    if order.shuffle is Shuffle.FULL and order.group > 1:  # one window, of all the lane has
+        lanes = [[sample._replace(turn=0) for sample in own] for own in lanes]
+    elif order.shuffle not in (Shuffle.WINDOWS, Shuffle.BLOCKS):
         return lanes
     return [_windowed(order, epoch, lane, own) for lane, own in enumerate(lanes)]
 
@@ -94,7 +97,8 @@ def _sources(order: Order, epoch: int) -> list[list[Sample]]:
 def _joined(
     order: Order, epoch: int, source: int, counts: list[int], first_id: int
 ) -> list[Sample]:
-    where = {"seed": order.seed, "epoch": epoch, "purpose": Purpose.ORDER, "sub": source}
+    group = epoch - epoch % order.group
+    where = {"seed": order.seed, "epoch": group, "purpose": Purpose.ORDER, "sub": source}
     starts = np.cumsum([first_id, *counts]).tolist()
     ids = [list(range(start, start + n)) for start, n in zip(starts, counts, strict=False)]
     filled = [own for own in ids if own]

@@ -34,18 +34,21 @@ def by_the_book(order: Order, epoch: int) -> list[int]:
 
 def _lanes(order: Order, epoch: int) -> list[list[int]]:
     where = {"seed": order.seed, "epoch": epoch, "phase": order.phase}
+    group = where | {"epoch": epoch - epoch % order.group}
     first = np.concatenate(([0], np.cumsum(order.counts)))
     blocks = [b for b, n in enumerate(order.counts) if n]
     if order.shuffle is Shuffle.BLOCKS:
-        turns = permutation(len(blocks), purpose=Purpose.ORDER, **where)
+        turns = permutation(len(blocks), purpose=Purpose.ORDER, **group)
         blocks = [blocks[t] for t in turns]
     joined = [(t, i) for t, b in enumerate(blocks) for i in range(first[b], first[b + 1])]
     if order.shuffle is Shuffle.FULL:
-        turns = permutation(len(joined), purpose=Purpose.ORDER, **where)
+        turns = permutation(len(joined), purpose=Purpose.ORDER, **group)
         joined = [joined[t] for t in turns]
     total, v = len(joined), order.lanes
     lanes = [joined[lane * total // v : (lane + 1) * total // v] for lane in range(v)]
-    if order.shuffle not in (Shuffle.WINDOWS, Shuffle.BLOCKS):
+    if order.shuffle is Shuffle.FULL and order.group > 1:  # one window, of all the lane has
+        lanes = [[(0, i) for _, i in own] for own in lanes]
+    elif order.shuffle not in (Shuffle.WINDOWS, Shuffle.BLOCKS):
         return [[i for _, i in own] for own in lanes]
     return [_windowed(order, own, lane, where) for lane, own in enumerate(lanes)]
 
@@ -86,11 +89,12 @@ def orders(draw: st.DrawFn) -> Order:
         window=draw(st.integers(1, 5)),
         shuffle=draw(st.sampled_from(Shuffle)),
         tail=draw(st.sampled_from([Tail.PAD, Tail.WRAP])),
+        group=draw(st.integers(1, 3)),
     )
 
 
 @settings(max_examples=150)
-@given(order=orders(), epoch=st.integers(0, 3))
+@given(order=orders(), epoch=st.integers(0, 7))
 def test_the_order_is_the_written_definition(order: Order, epoch: int) -> None:
     assert all_rows(order, epoch).ids.tolist() == by_the_book(order, epoch)
 

@@ -34,7 +34,7 @@ from dtsflow.po.operation import Image as Picture
 from dtsflow.po.scheduled import Scheduled
 from dtsflow.ranks.rank import Rank
 from dtsflow.spec import ImageSpec
-from dtsflow.station import native_views
+from dtsflow.station import shared_decode
 from dtsflow.station.native_views import NativeViewsEngine
 from dtsflow.station.reference import ReferenceEngine
 from dtsflow.tensor.dtype import DType
@@ -204,7 +204,7 @@ def test_little_scratch_gives_the_same_pixels(
 ) -> None:
     pipeline = pipeline_of(volume, Chain(MAIN, views=VIEWS["windows"]), "workers=1")
     rows = rows_of(pipeline)
-    monkeypatch.setattr(native_views, "SCRATCH_BYTES", most)
+    monkeypatch.setattr(shared_decode, "SCRATCH_BYTES", most)
     assert rows_of(pipeline) == rows
 
 

@@ -11,7 +11,7 @@ from dtsflow.po import CenterCrop, Chain, Normalize, RandomResizedCrop
 from dtsflow.reader.samples import Samples
 from dtsflow.spec import ImageSpec
 from dtsflow.station.engine import Address
-from dtsflow.station.reference import ReferenceEngine
+from dtsflow.station.reference import ReferenceDecode, ReferenceEngine
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtype import DType
 from dtsflow.testing import jpeg
@@ -22,7 +22,7 @@ ADDRESS = Address(seed=5, epoch=2, phase=0)
 
 
 def engine_of(chain: Chain = CHAIN) -> ReferenceEngine:
-    return ReferenceEngine(PillowDecoder("ignore"), chain.program(PHOTO))
+    return ReferenceEngine(ReferenceDecode(PillowDecoder("ignore")), chain.program(PHOTO))
 
 
 def zone_of(dtype: DType = DType.FP16) -> Zone:
