@@ -86,7 +86,8 @@ class PhasePlan:
             return None
         address = Address(self.order.seed, epoch, self.order.phase)
         dtype = self.specs[-1].dtype
-        return BatchOperations(operations, address, self.lanes, dtype, self.chunks)
+        core = self.phase.core(self.volumes)
+        return BatchOperations(operations, address, self.lanes, dtype, self.chunks, core)
 
     def planned_bytes(self, mode: Mode) -> int:
         """Bytes that the samples in memory and their index occupy during a run."""
@@ -171,7 +172,7 @@ class PhasePlan:
     def scratch_bytes(self, workers: int) -> int:
         """What workers hold while they fill batches, beside single images."""
         views = workers * SCRATCH_BYTES if len(self.eras[0].branches) > 1 else 0
-        if not self.eras[0].batch:
+        if not self.eras[0].batch or self.phase.core(self.volumes) is not None:
             return views
         largest = max(form.stored.nbytes(self.order.lane_rows) for form in self.forms.values())
         elements = largest // self.specs[-1].dtype.itemsize

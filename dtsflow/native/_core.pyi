@@ -66,6 +66,14 @@ def run_chunk(
     out_shapes: npt.NDArray[np.int32],
     status: npt.NDArray[np.int32],
 ) -> None: ...
+def mix_rows(
+    rows: npt.NDArray[np.uint8], cast: int, partners: npt.NDArray[np.int64], share: float
+) -> None: ...
+def paste_rows(
+    rows: npt.NDArray[np.uint8],
+    partners: npt.NDArray[np.int64],
+    window: tuple[int, int, int, int],
+) -> None: ...
 def philox(
     counters: npt.NDArray[np.uint32], key0: int, key1: int, words: npt.NDArray[np.uint32]
 ) -> None: ...

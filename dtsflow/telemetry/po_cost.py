@@ -48,6 +48,17 @@ class BatchOperation(Protocol):
     ) -> npt.NDArray[Any]:
         """Make the mixed rows."""
 
+    def mix(
+        self,
+        core: ModuleType,
+        rows: npt.NDArray[Any],
+        params: Row,
+        partners: npt.NDArray[np.int64],
+        *,
+        dtype: DType,
+    ) -> None:
+        """Make the same of `rows` itself, by the compiled core."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -179,19 +190,39 @@ def mixed(operation: BatchOperation, rows: npt.NDArray[np.uint8]) -> npt.NDArray
     return _mix(operation, rows, _draw_lane(operation, rows))
 
 
-def batch_cost(operation: BatchOperation, rows: npt.NDArray[np.uint8], *, repeats: int) -> Cost:
-    """Measure a batch operation, which has one form, on rows taken as a lane's."""
+def batch_cost(
+    operation: BatchOperation,
+    rows: npt.NDArray[np.uint8],
+    core: ModuleType | None,
+    *,
+    repeats: int,
+) -> Cost:
+    """Measure a batch operation on rows taken as a lane's.
+
+    The core mixes in place, so of each repeat it makes something else.
+    """
     drawn, count = _draw_lane(operation, rows), len(rows)
+    native = None if core is None else _native_mix(operation, rows, drawn, core)
     return Cost(
         draw=_timed(lambda: _draw_lane(operation, rows), count, repeats),
         reference=_timed(lambda: _mix(operation, rows, drawn), count, repeats),
-        native=None,
+        native=None if native is None else _timed(native, count, repeats),
     )
 
 
+def _native_mix(
+    operation: BatchOperation, rows: npt.NDArray[np.uint8], drawn: Params, core: ModuleType
+) -> Callable[[], None]:
+    own, partners = rows.copy(), _partners(rows, drawn)
+    return lambda: operation.mix(core, own, drawn[0], partners, dtype=DType.UINT8)
+
+
 def _mix(operation: BatchOperation, rows: npt.NDArray[np.uint8], drawn: Params) -> npt.NDArray[Any]:
-    partners = pair(np.ones(len(rows), bool), int(drawn[0]["shift"]))
-    return operation.apply(rows, drawn[0], partners, dtype=DType.UINT8)
+    return operation.apply(rows, drawn[0], _partners(rows, drawn), dtype=DType.UINT8)
+
+
+def _partners(rows: npt.NDArray[np.uint8], drawn: Params) -> npt.NDArray[np.int64]:
+    return pair(np.ones(len(rows), bool), int(drawn[0]["shift"]))
 
 
 def _draw_lane(operation: BatchOperation, rows: npt.NDArray[np.uint8]) -> Params:

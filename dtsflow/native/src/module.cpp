@@ -18,6 +18,7 @@
 #include "drawing.hpp"
 #include "draws.hpp"
 #include "jpeg_header.hpp"
+#include "mix.hpp"
 #include "program.hpp"
 #include "recipe.hpp"
 
@@ -171,6 +172,41 @@ void draw_chunk(const Recipe &recipe, const In<std::int32_t> &shapes, const Plac
   }
 }
 
+// rows: those of one lane, as bytes; partners: int64 (q), each row once.
+Lane lane_of(const Out<std::uint8_t> &rows, const Places &partners) {
+  const auto count = static_cast<std::int64_t>(partners.size());
+  const auto bytes = static_cast<std::int64_t>(rows.size());
+  require(count >= 1 && bytes % count == 0, "rows of one size, and a partner for each");
+  std::optional<Lane> lane = Lane::of(rows.data(), bytes / count, partners.data(), count);
+  require(lane.has_value(), "each row is the partner of one row");
+  return *std::move(lane);
+}
+
+void mix_rows(const Out<std::uint8_t> &rows, int cast, const Places &partners, float share) {
+  require(cast >= 0 && cast <= static_cast<int>(Cast::fp32), "unknown cast");
+  const Lane lane = lane_of(rows, partners);
+  const std::size_t row_bytes = rows.size() / partners.size();
+  require(row_bytes % static_cast<std::size_t>(element_bytes(static_cast<Cast>(cast))) == 0,
+          "a row of whole elements");
+  nb::gil_scoped_release released;
+  lane.blend(static_cast<Cast>(cast), share);
+}
+
+// window: the first byte of its first line, bytes and number of the lines, bytes of a line
+// of the image.
+void paste_rows(const Out<std::uint8_t> &rows, const Places &partners,
+                const std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t> &window) {
+  const Lane lane = lane_of(rows, partners);
+  const auto [first, bytes, lines, stride] = window;
+  const auto row_bytes = static_cast<std::int64_t>(rows.size() / partners.size());
+  require(first >= 0 && bytes >= 0 && lines >= 0 && stride >= bytes &&
+              (lines == 0 || (stride <= row_bytes / lines &&
+                              first <= row_bytes - (lines - 1) * stride - bytes)),
+          "a window lies outside its row");
+  nb::gil_scoped_release released;
+  lane.paste(first, bytes, lines, stride);
+}
+
 void philox_words(const In<std::uint32_t> &counters, std::uint32_t key0, std::uint32_t key1,
                   const Out<std::uint32_t> &words) {
   require(counters.size() % 4 == 0 && words.size() == counters.size(), "four words a counter");
@@ -226,7 +262,7 @@ void make_program(Program *at, const std::vector<int> &kinds, bool encoded, int 
   if (finish.cast != Cast::uint8) {
     require(scale.size() == static_cast<std::size_t>(channels) && offset.size() == scale.size(),
             "one scale and offset a channel");
-    require(table.size() == static_cast<std::size_t>(256 * channels * finish.element_bytes()),
+    require(table.size() == static_cast<std::size_t>(256 * channels * element_bytes(finish.cast)),
             "a table of 256 elements a channel");
   }
   new (at) Program(std::move(steps), encoded, channels, stored_channels, finish.cast, scale.data(),
@@ -273,6 +309,8 @@ NB_MODULE(_core, module) {
   module.def("probe", &probe, "memory"_a, "offsets"_a, "sizes"_a, "facts"_a);
   module.def("run_chunk", &run_chunk, "program"_a, "memory"_a, "offsets"_a, "sizes"_a, "shapes"_a,
              "params"_a, "out"_a, "rows"_a, "out_shapes"_a, "status"_a);
+  module.def("mix_rows", &mix_rows, "rows"_a, "cast"_a, "partners"_a, "share"_a);
+  module.def("paste_rows", &paste_rows, "rows"_a, "partners"_a, "window"_a);
   module.def("philox", &philox_words, "counters"_a, "key0"_a, "key1"_a, "words"_a);
   module.def("crc32", &crc_of, "buffer"_a, "value"_a = 0);
   module.def("cpu_level",

@@ -111,7 +111,7 @@ Program::Program(std::vector<StepKind> steps, bool encoded, int channels, int st
   affine_.assign(scale, scale + channels);
   affine_.insert(affine_.end(), offset, offset + channels);
   const auto *const bytes = static_cast<const std::uint8_t *>(table);
-  table_.assign(bytes, bytes + static_cast<std::ptrdiff_t>(256) * channels * finish_.element_bytes());
+  table_.assign(bytes, bytes + static_cast<std::ptrdiff_t>(256) * channels * element_bytes(finish_.cast));
   finish_.scale = affine_.data();
   finish_.offset = affine_.data() + channels;
   finish_.table = table_.data();
@@ -122,7 +122,7 @@ bool Program::knows(StepKind kind) {
 }
 
 std::int64_t Program::pixel_bytes() const {
-  return std::int64_t{finish_.stored_channels} * finish_.element_bytes();
+  return std::int64_t{finish_.stored_channels} * element_bytes(finish_.cast);
 }
 
 // The sample as an image, or only the part of it that the first step looks at.
