@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "copy.hpp"
 #include "family.hpp"
 
 namespace dtsflow {
@@ -84,16 +85,9 @@ Status scale(View &view, const StepParams &p, const Window &origin, bool antiali
 
 Status mirror(View &view, Images &images) {
   View made;
-  const int channels = view.channels;
-  std::uint8_t *to = images.next(view.height, view.width, channels, made);
+  std::uint8_t *const to = images.next(view.height, view.width, view.channels, made);
   if (!to) return Status::no_memory;
-  for (int y = 0; y < view.height; ++y, to += made.stride) {
-    const std::uint8_t *from = view.data + y * view.stride;
-    for (int x = 0; x < view.width; ++x, from += channels) {
-      std::uint8_t *const pixel = to + static_cast<std::ptrdiff_t>(view.width - 1 - x) * channels;
-      for (int c = 0; c < channels; ++c) pixel[c] = from[c];
-    }
-  }
+  copy_pixels(view, true, view.channels, to, made.stride);
   view = made;
   return Status::ok;
 }
