@@ -8,21 +8,22 @@ from dtsflow.po.normalize import Normalize
 from dtsflow.po.operation import Operation
 
 Drawings = list[tuple[int, int, tuple[float, ...]]]
-"""Kind, position in the chain and numbers of each operation's drawing."""
+"""Kind, position in the chain and numbers of each step's drawing."""
 
 
 @runtime_checkable
 class Drawn(Protocol):
     """An operation whose draws the core makes too, with the same result to the bit.
 
-    It takes one step of the core, and its parameters are WINDOW or FLIP rows.
+    It has a step in the core, and its parameters are what that takes.
     """
 
     @property
-    def drawing(self) -> Drawing | None:
+    def drawing(self) -> Drawing | tuple[Drawing, ...] | None:
         """How the core does what `draw` and `out_sizes` do; None where it cannot.
 
-        A subclass does not inherit it, since it may draw otherwise.
+        As many as it has steps. A subclass does not inherit it, since it may draw
+        otherwise.
         """
 
 
@@ -33,8 +34,9 @@ def drawings(operations: Sequence[Operation]) -> Drawings | None:
         if isinstance(operation, Normalize):
             continue
         is_its_own = "drawing" in vars(type(operation))
-        drawing = operation.drawing if is_its_own and isinstance(operation, Drawn) else None
-        if drawing is None:
+        own = operation.drawing if is_its_own and isinstance(operation, Drawn) else None
+        if own is None:
             return None
-        found.append((int(drawing.kind), position, tuple(map(float, drawing.numbers))))
+        steps = own if isinstance(own, tuple) else (own,)
+        found += [(int(one.kind), position, tuple(map(float, one.numbers))) for one in steps]
     return found

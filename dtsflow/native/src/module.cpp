@@ -278,7 +278,7 @@ void make_recipe(Recipe *at, const Program &program, const std::vector<Chosen> &
   std::vector<Drawing> made;
   for (const auto &[kind, position, numbers] : drawings) {
     require(kind >= 0 && kind < kDrawKinds, "unknown drawing");
-    require(numbers.size() <= kDrawNumbers, "at most 8 numbers a drawing");
+    require(numbers.size() <= kDrawNumbers, "at most 12 numbers a drawing");
     Drawing &drawing = made.emplace_back(Drawing{static_cast<DrawKind>(kind), position, {}});
     std::copy(numbers.begin(), numbers.end(), drawing.numbers);
   }
