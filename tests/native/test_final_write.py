@@ -32,7 +32,7 @@ def level(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def normalize(dtype: DType, channels: int) -> Normalize:
     if dtype is DType.UINT8:
-        return Normalize(preset="none")
+        return Normalize(preset="none", dtype=DType.UINT8)
     mean = (0.485, 0.456, 0.406, 0.5)[:channels]
     return Normalize(mean=mean, std=(0.229, 0.224, 0.225, 0.25)[:channels], dtype=dtype)
 
