@@ -37,9 +37,10 @@ def fill_chunk(
     ids: npt.NDArray[np.int64],
     address: tuple[int, int, int, int],
     out: npt.NDArray[np.uint8],
+    first: int,
     rows: npt.NDArray[np.int64],
     status: npt.NDArray[np.int32],
-) -> None: ...
+) -> int: ...
 def draw_chunk(
     recipe: Recipe,
     shapes: npt.NDArray[np.int32],

@@ -306,6 +306,7 @@ def fill(
         np.arange(words.get("ids", 1)),
         (1, 2, 3, 4),
         out,
+        words.get("first", 0),
         np.array([words.get("row", 0)], np.int64),
         status,
     )
@@ -315,9 +316,9 @@ def fill(
 def test_a_recipe_keeps_its_program() -> None:
     recipe = recipe_of_flips()
     gc.collect()
-    memory, out = np.arange(6, dtype=np.uint8), np.zeros(8, np.uint8)
-    assert fill(recipe, memory, out, row=1) == Status.OK
-    assert out.tolist() == [0, 2, 1, 0, 5, 4, 3, 0]
+    memory, out = np.arange(6, dtype=np.uint8), np.zeros(14, np.uint8)
+    assert fill(recipe, memory, out, first=1, row=1) == Status.OK
+    assert out.tolist() == [0] * 7 + [2, 1, 0, 5, 4, 3, 0]
 
 
 def test_a_row_of_another_size_than_what_comes_out_is_not_written() -> None:
@@ -331,7 +332,10 @@ def test_a_row_of_another_size_than_what_comes_out_is_not_written() -> None:
     [
         ({"offset": 1}, "outside the memory"),
         ({"offset": -1}, "outside the memory"),
-        ({"row": 3}, "outside the output"),
+        ({"row": 1}, "outside the output"),
+        ({"first": 3}, "outside the output"),
+        ({"first": 9}, "outside the output"),
+        ({"first": -1}, "outside the output"),
         ({"row": -1}, "outside the output"),
         ({"ids": 2}, "one id"),
     ],

@@ -125,33 +125,40 @@ Address address_of(const Words &words) {
   return {std::get<0>(words), std::get<1>(words), std::get<2>(words), std::get<3>(words)};
 }
 
-// `address`: seed/address.py's pass_words. rows: int64 (n), where in `out` each sample's row
-// begins. Rows of samples that are `not_ours` are left to the caller.
-void fill_chunk(const Recipe &recipe, const Memory &memory, const Places &offsets,
-                const Places &sizes, const Places &ids, const Words &address,
-                const Out<std::uint8_t> &out, const Places &rows,
-                const Out<std::int32_t> &status) {
+// `address`: seed/address.py's pass_words. rows: int64 (n), the number of each sample's row
+// among those that lie in `out` from byte `first` on. Answers how many samples have another
+// status than ok; rows of those that are `not_ours` are left to the caller.
+std::size_t fill_chunk(const Recipe &recipe, const Memory &memory, const Places &offsets,
+                       const Places &sizes, const Places &ids, const Words &address,
+                       const Out<std::uint8_t> &out, std::int64_t first, const Places &rows,
+                       const Out<std::int32_t> &status) {
   check_places(memory.size(), offsets, sizes);
   const std::size_t count = offsets.size();
   require(ids.size() == count && rows.size() == count && status.size() == count,
           "one id, one row and one status a sample");
+  const std::int64_t row_bytes = recipe.row_bytes();
+  const auto out_bytes = static_cast<std::int64_t>(out.size());
+  require(first >= 0 && first <= out_bytes, "a row lies outside the output");
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t row = rows.data()[i];
-    require(row >= 0 && row <= static_cast<std::int64_t>(out.size()) - recipe.row_bytes(),
-            "a row lies outside the output");
+    require(row >= 0 && row < (out_bytes - first) / row_bytes, "a row lies outside the output");
   }
   const std::uint8_t *const base = memory.data();
   const std::int64_t *const at = offsets.data(), *const bytes = sizes.data();
   const std::int64_t *const id = ids.data(), *const row = rows.data();
-  std::uint8_t *const to = out.data();
+  std::uint8_t *const to = out.data() + first;
   std::int32_t *const state = status.data();
   const Address where = address_of(address);
+  std::size_t others = 0;
   nb::gil_scoped_release released;
   Scratch &own = scratch();
   for (std::size_t i = 0; i < count; ++i) {
-    const Order order{base + at[i], bytes[i], id[i], to + row[i]};
-    state[i] = static_cast<std::int32_t>(recipe.run(order, where, own));
+    const Order order{base + at[i], bytes[i], id[i], to + row[i] * row_bytes};
+    const Status found = recipe.run(order, where, own);
+    state[i] = static_cast<std::int32_t>(found);
+    others += found != Status::ok;
   }
+  return others;
 }
 
 // What fill_chunk draws, to be compared with the reference. shapes: int32 (n, 2), the
@@ -303,7 +310,7 @@ NB_MODULE(_core, module) {
       .def("__init__", &make_recipe, nb::keep_alive<1, 2>(), "program"_a, "drawings"_a, "pixels"_a,
            "turns"_a, "shrinks"_a, "out"_a);
   module.def("fill_chunk", &fill_chunk, "recipe"_a, "memory"_a, "offsets"_a, "sizes"_a, "ids"_a,
-             "address"_a, "out"_a, "rows"_a, "status"_a);
+             "address"_a, "out"_a, "first"_a, "rows"_a, "status"_a);
   module.def("draw_chunk", &draw_chunk, "recipe"_a, "shapes"_a, "ids"_a, "address"_a, "params"_a,
              "status"_a);
   module.def("probe", &probe, "memory"_a, "offsets"_a, "sizes"_a, "facts"_a);
