@@ -152,10 +152,11 @@ class Phase:
             and not pixels
             and all(can_shrink(branch.operations) for branch in branches.values())
         )
-        programs = {name: branch.program() for name, branch in branches.items()}
+        core = self.core(volumes)
+        programs = {name: branch.program(core) for name, branch in branches.items()}
         main, views = programs[IMAGES], {**programs}
         del views[IMAGES]
-        if (core := self.core(volumes)) is None:
+        if core is None:
             return ReferenceEngine(decoder, main, views=views, shrinks=shrinks)
         fused = {name: _fused(core, branch, station) for name, branch in branches.items()}
         engine = NativeEngine(

@@ -18,11 +18,14 @@ class Program:
         normals: npt.NDArray[np.int16] | None = None,
     ) -> None: ...
 
+class Drawings:
+    def __init__(self, steps: Sequence[tuple[int, int, Sequence[float]]]) -> None: ...
+
 class Recipe:
     def __init__(
         self,
         program: Program,
-        drawings: Sequence[tuple[int, int, Sequence[float]]],
+        drawings: Drawings,
         pixels: tuple[int, int],
         turns: bool,
         shrinks: bool,
@@ -42,13 +45,14 @@ def fill_chunk(
     status: npt.NDArray[np.int32],
 ) -> int: ...
 def draw_chunk(
-    recipe: Recipe,
+    drawings: Drawings,
     shapes: npt.NDArray[np.int32],
     ids: npt.NDArray[np.int64],
     address: tuple[int, int, int, int],
+    shrinks: bool,
     params: npt.NDArray[np.int32],
     status: npt.NDArray[np.int32],
-) -> None: ...
+) -> int: ...
 def probe(
     memory: npt.NDArray[np.uint8],
     offsets: npt.NDArray[np.int64],

@@ -31,12 +31,23 @@ def drawings(operations: Sequence[Operation]) -> Drawings | None:
     """The drawings of a chain; None where the core cannot draw for all of it."""
     found: Drawings = []
     for position, operation in enumerate(operations):
-        if isinstance(operation, Normalize):
-            continue
-        is_its_own = "drawing" in vars(type(operation))
-        own = operation.drawing if is_its_own and isinstance(operation, Drawn) else None
+        own = drawings_at(position, operation)
         if own is None:
             return None
-        steps = own if isinstance(own, tuple) else (own,)
-        found += [(int(one.kind), position, tuple(map(float, one.numbers))) for one in steps]
+        found += own
     return found
+
+
+def drawings_at(position: int, operation: Operation) -> Drawings | None:
+    """The drawings of the operation at a place of its chain; None: the core has none.
+
+    Normalize, which draws nothing and is no step, has an empty list of them.
+    """
+    if isinstance(operation, Normalize):
+        return []
+    is_its_own = "drawing" in vars(type(operation))
+    own = operation.drawing if is_its_own and isinstance(operation, Drawn) else None
+    if own is None:
+        return None
+    steps = own if isinstance(own, tuple) else (own,)
+    return [(int(one.kind), position, tuple(map(float, one.numbers))) for one in steps]

@@ -1,6 +1,7 @@
 """The draws of the compiled core against those in NumPy, number for number."""
 
 import gc
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -41,6 +42,7 @@ from dtsflow.po import (
 )
 from dtsflow.po.fused import Chosen, FusedProgram
 from dtsflow.po.operation import Draws, Operation, Params, Sizes
+from dtsflow.po.program import Program
 from dtsflow.po.recipe import drawings
 from dtsflow.po.shrink import can_shrink, choose_scales, shrink
 from dtsflow.seed.address import pass_words
@@ -124,6 +126,20 @@ CHAINS: dict[str, tuple[Operation, ...]] = {
     ),
 }
 
+
+class Upside(RandomVerticalFlip):
+    """Draws as what it inherits from, and does not say so."""
+
+
+@configurable
+class SmallCrop(RandomResizedCrop):
+    """Draws otherwise than what it inherits from."""
+
+    def draw(self, draws: Draws, sizes: Sizes) -> Params:
+        """Half of the sides."""
+        return super().draw(draws, sizes // 2)
+
+
 sides = st.integers(1, 65535) | st.integers(1, 500)
 samples = st.lists(
     st.tuples(st.integers(0, (1 << 40) - 1), sides, sides).filter(
@@ -147,12 +163,13 @@ def drawn(
     shrinks: bool = False,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """What the core draws: (steps, samples, numbers), and a status a sample."""
-    recipe = fused(operations).recipe(None, turns=False, shrinks=shrinks)
-    assert recipe is not None
-    steps = len(drawings(operations) or ())
-    params = np.full((len(ids), steps, STEP_NUMBERS), -7, np.int32)
+    steps = drawings(operations)
+    assert steps is not None
+    params = np.full((len(ids), len(steps), STEP_NUMBERS), -7, np.int32)
     status = np.full(len(ids), -7, np.int32)
-    core.draw_chunk(recipe, sizes.astype(np.int32), ids, address, params, status)
+    shapes = sizes.astype(np.int32)
+    others = core.draw_chunk(core.Drawings(steps), shapes, ids, address, shrinks, params, status)
+    assert others == np.count_nonzero(status)
     return params.swapaxes(0, 1), status
 
 
@@ -229,6 +246,48 @@ def test_many_thousand_windows_agree(name: str) -> None:
     assert np.array_equal(params, expected(CHAINS[name], ids, sizes, where, shrinks=False))
 
 
+HALF = (RandomResizedCrop(40), Upside(), RandomHorizontalFlip(), SmallCrop(30), RandAugment(),
+        IMAGENET, RandomErasing())  # fmt: skip
+
+
+PARTLY: dict[str, tuple[Operation, ...]] = {
+    "half of it in NumPy": HALF,
+    "Normalize alone": (CenterCrop(9), Upside(), IMAGENET),
+    "all in NumPy": (SmallCrop(9),),
+}
+
+
+def draw_both(
+    operations: tuple[Operation, ...], ids: npt.NDArray[np.int64], sizes: Sizes
+) -> Iterator[tuple[Params | Sizes, Params | Sizes]]:
+    """Parameters, then sizes: those of a program with the core, and of one without."""
+    specs = Chain(operations).specs(PHOTO)
+    drawn = [
+        Program(operations, specs, one).draw_with_sizes(
+            seed=9, ids=ids, epoch=3, phase=1, view=2, sizes=sizes
+        )
+        for one in (core, None)
+    ]
+    for made, wanted in zip(*drawn, strict=True):
+        yield from zip(made, wanted, strict=True)
+
+
+@pytest.mark.parametrize("name", [*CHAINS, *PARTLY])
+def test_a_program_with_the_core_draws_the_rows_that_numpy_draws(name: str) -> None:
+    rng = np.random.default_rng(3)
+    ids, sizes = rng.integers(0, 1 << 40, 300), rng.integers(1, 2_000, (300, 2))
+    for made, wanted in draw_both({**CHAINS, **PARTLY}[name], ids, sizes):
+        assert made.dtype == wanted.dtype
+        assert made.shape == wanted.shape
+        assert made.tobytes() == wanted.tobytes()
+
+
+def test_a_program_leaves_a_chunk_with_an_absurd_image_to_numpy() -> None:
+    sizes = np.array([[1, 60_000], [60, 60]])
+    for made, wanted in draw_both((Resize(3000), RandomCrop(9)), np.arange(2), sizes):
+        assert made.tobytes() == wanted.tobytes()
+
+
 def test_an_id_without_room_in_an_address_is_left_to_the_reference() -> None:
     ids = np.array([-1, 0, 1 << 40], np.int64)
     sizes = np.full((3, 2), 50)
@@ -241,15 +300,6 @@ def test_an_image_that_becomes_absurdly_big_is_left_to_the_reference() -> None:
     sizes = np.array([[1, 60_000], [60_000, 1], [60, 60]])
     status = drawn(chain, np.arange(3), sizes, pass_words(0, 0, 0, 0))[1]
     assert status.tolist() == [Status.NOT_OURS, Status.NOT_OURS, Status.OK]
-
-
-@configurable
-class SmallCrop(RandomResizedCrop):
-    """Draws otherwise than what it inherits from."""
-
-    def draw(self, draws: Draws, sizes: Sizes) -> Params:
-        """Half of the sides."""
-        return super().draw(draws, sizes // 2)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +335,7 @@ def program_of_flips(count: int) -> Any:
 def recipe_of_flips(pixels: tuple[int, int] = (2, 3), out: tuple[int, int] = (2, 3)) -> Any:
     return core.Recipe(
         program_of_flips(1),
-        [(DrawKind.FLIP, 0, [1.0])],
+        core.Drawings([(DrawKind.FLIP, 0, [1.0])]),
         pixels,
         turns=False,
         shrinks=False,
@@ -357,4 +407,11 @@ def test_nothing_outside_the_arrays_is_touched(words: dict[str, int], message: s
 )
 def test_a_recipe_refuses_what_it_does_not_know(drawing: list[Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        core.Recipe(program_of_flips(1), drawing, (1, 1), turns=False, shrinks=False, out=(1, 1))
+        core.Recipe(
+            program_of_flips(1),
+            core.Drawings(drawing),
+            (1, 1),
+            turns=False,
+            shrinks=False,
+            out=(1, 1),
+        )

@@ -9,9 +9,9 @@
 
 #include <fuzzer/FuzzedDataProvider.h>
 
+#include "drawings.hpp"
 #include "expect.hpp"
 #include "jpeg_header.hpp"
-#include "recipe.hpp"
 
 namespace {
 
@@ -172,11 +172,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
   const int steps = provider.ConsumeIntegralInRange(0, kSteps);
   for (int i = 0; i < steps; ++i) drawings.push_back(choose_drawing(provider));
   const bool shrinks = steps > 0 && is_scaled(drawings[0].kind) && provider.ConsumeBool();
-  const Program program(std::vector<StepKind>(drawings.size(), StepKind::crop), true, 3, 3,
-                        Cast::uint8, nullptr, nullptr, nullptr);
-  const Recipe recipe(program, drawings, {{}, false, shrinks}, {1, 1});
   StepParams params[kSteps];
-  if (recipe.draw(now, id, address, params) != Status::ok) return 0;
+  if (Drawings(drawings).draw(now, id, address, shrinks, params) != Status::ok) return 0;
   for (int i = 0; i < steps; ++i) {
     const StepParams &p = params[i];
     if (is_scaled(drawings[static_cast<std::size_t>(i)].kind)) {

@@ -15,7 +15,7 @@
 
 #include "cpu.hpp"
 #include "crc.hpp"
-#include "drawing.hpp"
+#include "drawings.hpp"
 #include "draws.hpp"
 #include "jpeg_header.hpp"
 #include "mix.hpp"
@@ -161,22 +161,30 @@ std::size_t fill_chunk(const Recipe &recipe, const Memory &memory, const Places 
   return others;
 }
 
-// What fill_chunk draws, to be compared with the reference. shapes: int32 (n, 2), the
-// images' sizes; params: int32 (n, steps, 23).
-void draw_chunk(const Recipe &recipe, const In<std::int32_t> &shapes, const Places &ids,
-                const Words &address, const Out<std::int32_t> &params,
-                const Out<std::int32_t> &status) {
+// What fill_chunk draws. shapes: int32 (n, 2), the images' sizes; params: int32 (n, steps,
+// 23). Answers how many samples are left to the reference; their parameters mean nothing.
+std::size_t draw_chunk(const Drawings &drawings, const In<std::int32_t> &shapes,
+                       const Places &ids, const Words &address, bool shrinks,
+                       const Out<std::int32_t> &params, const Out<std::int32_t> &status) {
   const std::size_t count = ids.size();
   require(shapes.size() == 2 * count && status.size() == count, "one shape and status a sample");
-  require(params.size() == kStepNumbers * count * recipe.steps(),
+  require(params.size() == kStepNumbers * count * drawings.steps(),
           "params must hold 23 numbers a step");
+  const std::int32_t *const shape = shapes.data();
+  for (std::size_t i = 0; i < 2 * count; ++i) require(shape[i] >= 1, "an image without pixels");
+  const std::int64_t *const id = ids.data();
   auto *chosen = reinterpret_cast<StepParams *>(params.data());
-  for (std::size_t i = 0; i < count; ++i, chosen += recipe.steps()) {
-    const Size size{shapes.data()[2 * i], shapes.data()[2 * i + 1]};
-    require(size.height >= 1 && size.width >= 1, "an image without pixels");
-    status.data()[i] = static_cast<std::int32_t>(
-        recipe.draw(size, ids.data()[i], address_of(address), chosen));
+  std::int32_t *const state = status.data();
+  const Address where = address_of(address);
+  std::size_t others = 0;
+  nb::gil_scoped_release released;
+  for (std::size_t i = 0; i < count; ++i, chosen += drawings.steps()) {
+    const Size size{shape[2 * i], shape[2 * i + 1]};
+    const Status found = drawings.draw(size, id[i], where, shrinks, chosen);
+    state[i] = static_cast<std::int32_t>(found);
+    others += found != Status::ok;
   }
+  return others;
 }
 
 // rows: those of one lane, as bytes; partners: int64 (q), each row once.
@@ -279,9 +287,7 @@ void make_program(Program *at, const std::vector<int> &kinds, bool encoded, int 
 using Chosen = std::tuple<int, std::uint32_t, std::vector<double>>;
 using Sides = std::tuple<std::int64_t, std::int64_t>;
 
-void make_recipe(Recipe *at, const Program &program, const std::vector<Chosen> &drawings,
-                 const Sides &pixels, bool turns, bool shrinks, const Sides &out) {
-  require(drawings.size() == program.steps(), "one drawing a step");
+void make_drawings(Drawings *at, const std::vector<Chosen> &drawings) {
   std::vector<Drawing> made;
   for (const auto &[kind, position, numbers] : drawings) {
     require(kind >= 0 && kind < kDrawKinds, "unknown drawing");
@@ -289,6 +295,12 @@ void make_recipe(Recipe *at, const Program &program, const std::vector<Chosen> &
     Drawing &drawing = made.emplace_back(Drawing{static_cast<DrawKind>(kind), position, {}});
     std::copy(numbers.begin(), numbers.end(), drawing.numbers);
   }
+  new (at) Drawings(std::move(made));
+}
+
+void make_recipe(Recipe *at, const Program &program, const Drawings &drawings,
+                 const Sides &pixels, bool turns, bool shrinks, const Sides &out) {
+  require(drawings.steps() == program.steps(), "one drawing a step");
   const Size size{std::get<0>(out), std::get<1>(out)};
   require(size.height >= 1 && size.width >= 1 && size.height <= kMostSide &&
               size.width <= kMostSide,
@@ -297,7 +309,7 @@ void make_recipe(Recipe *at, const Program &program, const std::vector<Chosen> &
   require(program.encoded() || (stored.height >= 1 && stored.width >= 1 &&
                                 stored.height <= kMostSide && stored.width <= kMostSide),
           "an image has 1 to 2^24 pixels a side");
-  new (at) Recipe(program, std::move(made), Reading{stored, turns, shrinks}, size);
+  new (at) Recipe(program, drawings, Reading{stored, turns, shrinks}, size);
 }
 
 }  // namespace
@@ -306,13 +318,14 @@ NB_MODULE(_core, module) {
   nb::class_<Program>(module, "Program")
       .def("__init__", &make_program, "kinds"_a, "encoded"_a, "channels"_a, "stored_channels"_a,
            "cast"_a, "scale"_a, "offset"_a, "table"_a, "normals"_a = nb::none());
+  nb::class_<Drawings>(module, "Drawings").def("__init__", &make_drawings, "steps"_a);
   nb::class_<Recipe>(module, "Recipe")
       .def("__init__", &make_recipe, nb::keep_alive<1, 2>(), "program"_a, "drawings"_a, "pixels"_a,
            "turns"_a, "shrinks"_a, "out"_a);
   module.def("fill_chunk", &fill_chunk, "recipe"_a, "memory"_a, "offsets"_a, "sizes"_a, "ids"_a,
              "address"_a, "out"_a, "first"_a, "rows"_a, "status"_a);
-  module.def("draw_chunk", &draw_chunk, "recipe"_a, "shapes"_a, "ids"_a, "address"_a, "params"_a,
-             "status"_a);
+  module.def("draw_chunk", &draw_chunk, "drawings"_a, "shapes"_a, "ids"_a, "address"_a,
+             "shrinks"_a, "params"_a, "status"_a);
   module.def("probe", &probe, "memory"_a, "offsets"_a, "sizes"_a, "facts"_a);
   module.def("run_chunk", &run_chunk, "program"_a, "memory"_a, "offsets"_a, "sizes"_a, "shapes"_a,
              "params"_a, "out"_a, "rows"_a, "out_shapes"_a, "status"_a);
