@@ -65,7 +65,7 @@ class Cost:
     """Microseconds an image, one number a repeat.
 
     Attributes:
-        draw: Drawing the parameters of all images at once.
+        draw: Drawing the parameters of all images at once, by the core where it can.
         reference: By NumPy and Pillow.
         native: By the compiled core; None where it has no form of this, or is absent.
     """
@@ -99,15 +99,14 @@ class Work:
         self.specs = list(accumulate(operations, _out_spec, initial=_spec(images)))
         self._program = Program(self.operations, self.specs)
         self._sizes = np.array([image.shape[:2] for image in images], np.int64)
-        self._params, self._traced = self.draw()
+        self._params, self._traced = self._draw(self._program)
         last = self.specs[-1]
         self._padded = stored_channels(last.channels, last.dtype) if stored_channels else None
 
-    def draw(self) -> tuple[list[Params], list[npt.NDArray[np.int64]]]:
-        """Draw the parameters of all images, and trace their sizes."""
-        return self._program.draw_with_sizes(
-            seed=_SEED, ids=np.arange(len(self.images)), epoch=0, phase=0, sizes=self._sizes
-        )
+    def drawing(self, core: ModuleType | None) -> Callable[[], object]:
+        """A call that draws the parameters of all images, in the core where it can."""
+        program = Program(self.operations, self.specs, core)
+        return lambda: self._draw(program)
 
     def empty(self) -> list[npt.NDArray[Any]]:
         """Somewhere for the results, channel padding left out."""
@@ -156,6 +155,12 @@ class Work:
         self.reference(out)
         return out
 
+    def _draw(self, program: Program) -> tuple[list[Params], list[npt.NDArray[np.int64]]]:
+        """Draw the parameters of all images, and trace their sizes."""
+        return program.draw_with_sizes(
+            seed=_SEED, ids=np.arange(len(self.images)), epoch=0, phase=0, sizes=self._sizes
+        )
+
 
 def stages(operations: Sequence[Operation], images: Sequence[Image]) -> list[Work]:
     """Each operation of a chain, on what those before it make of `images`.
@@ -179,7 +184,7 @@ def cost(work: Work, core: ModuleType | None, *, repeats: int) -> Cost:
     out, count = work.empty(), len(work.images)
     native = None if core is None else work.native(core)
     return Cost(
-        draw=_timed(work.draw, count, repeats),
+        draw=_timed(work.drawing(core), count, repeats),
         reference=_timed(lambda: work.reference(out), count, repeats),
         native=None if native is None else _timed(native, count, repeats),
     )
