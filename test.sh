@@ -9,7 +9,7 @@ if ! python -c 'import torch' 2>/dev/null; then
   pip_install torch==2.13.0 # one version, so that every machine tests the same interop
 fi
 pip_install -e '.[dev,mpi-wheel,parquet,sweep,torch]'
-pip_install --no-deps -e plugins/mini_csv
+pip_install --no-deps -e plugins/mini_csv -e plugins/image_manifest
 say "ruff"
 ruff check
 ruff format --check

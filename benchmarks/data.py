@@ -13,7 +13,7 @@ from PIL import Image
 
 import dtsflow
 from dtsflow.testing import write_small_set
-from dtsflow.volume import Packing, pack, write_photos
+from dtsflow.volume import Encoding, Packing, pack, write_photos
 from dtsflow.volume.format import Kind
 
 DATA = HERE / "data"
@@ -30,6 +30,17 @@ def photos(images: int) -> tuple[Path, Path]:
     if not volume.exists():
         pack(folder, DATA, Packing(split="train", name=folder.name))
     return folder, volume
+
+
+def restarts(folder: Path) -> Path:
+    """A volume of a folder of JPEGs, packed with restart markers: the same pixels."""
+    name = f"{folder.name}-restarts"
+    volume = DATA / f"{name}_train_lv0.dts"
+    if not volume.exists():
+        print(f"writing {volume}", flush=True)
+        encoding = Encoding(restarts=True)
+        pack(folder, DATA, Packing(split="train", name=name, encoding=encoding))
+    return volume
 
 
 def cifar(images: int) -> tuple[Path, Path]:

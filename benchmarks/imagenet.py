@@ -5,13 +5,16 @@ the same cores. See README.md for what each side does and cannot do.
 """
 
 import argparse
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from data import beton, photos, region_decode, windows
+from data import beton, photos, region_decode, restarts, windows
 from harness import Comparison, Side, alternate, pin, report, script_side
 
+OWN = "dtsflow"
+MARKED = "dtsflow, restarts"  # a volume packed with --restarts
 BOUND = "region decode only"
 FFCV = "FFCV"
 WANTED = {"torchvision": 3.0, "DALI": 2.0, FFCV: 2.5}
@@ -80,15 +83,20 @@ def _sides(asked: Asked, folder: Path, volume: Path) -> list[Side]:
         "passes": asked.passes,
     }
     own, bound, peers = [], _bound(asked, volume), []
+    volumes = {OWN: volume, MARKED: restarts(folder)}
     for antialias in (True, False):
         ours = {
             "experiment": "image_folder",
-            "data": str(volume),
             "operations": operations(antialias=antialias),
             "overrides": asked.overrides,
         }
         theirs = {**job, "data": str(folder), "antialias": antialias}
-        own.append(script_side(named("dtsflow", antialias=antialias), "dtsflow", {**job, **ours}))
+        own += [
+            script_side(
+                named(name, antialias=antialias), "dtsflow", {**job, **ours, "data": str(data)}
+            )
+            for name, data in volumes.items()
+        ]
         peers += [
             script_side(named("torchvision", antialias=antialias), "torchvision", theirs),
             script_side(named("DALI", antialias=antialias), "dali", theirs),
@@ -97,7 +105,7 @@ def _sides(asked: Asked, folder: Path, volume: Path) -> list[Side]:
     note = "own file, JPEG quality 95; fast DCT; resizes by area, has no other way"
     peers.append(script_side(FFCV, "ffcv", own_file, note=note))
     # The bound stands between the two that are held against it most closely.
-    return [own[0], bound, own[1], *peers]
+    return [own[0], bound, *own[1:], *peers]
 
 
 def _bound(asked: Asked, volume: Path) -> Side:
@@ -113,8 +121,8 @@ def _bound(asked: Asked, volume: Path) -> Side:
 
 def _pairs() -> list[Comparison]:
     pairs = []
-    for antialias in (True, False):
-        ours = named("dtsflow", antialias=antialias)
+    for antialias, name in itertools.product((True, False), (OWN, MARKED)):
+        ours = named(name, antialias=antialias)
         pairs.append(Comparison(f"{ours} / {BOUND}", ours, BOUND, WANTED_OF_BOUND[antialias]))
         for peer, wanted in WANTED.items():
             theirs = peer if peer == FFCV else named(peer, antialias=antialias)

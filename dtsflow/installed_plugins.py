@@ -12,12 +12,15 @@ from typing import Any, Final
 
 from dtsflow.configurable import is_configurable
 from dtsflow.errors import DtsflowError
+from dtsflow.volume.source.plugin_source import GROUP as SOURCES
+from dtsflow.volume.source.plugin_source import source_suffixes
 
 GROUP: Final = "dtsflow.plugins"
 
 # The stage of a class that has all of these: what the stage's protocol asks for.
 _KINDS: Final = (
     ("volume", ("records",)),
+    ("volume", ("list_images",)),
     ("volume", ("prepare", "scan")),
     ("decode", ("fields", "start")),
     ("decode", ("allows_native", "start")),
@@ -46,6 +49,8 @@ class InstalledPlugin:
         conf: Its folder of configs; None: it has none.
         classes: Its configurable classes, each as `_target_` names it, by stage.
         problems: Why a module cannot be imported, a line each.
+        sources: What `dtsflow pack` may read by it: names of formats, with the suffixes
+            of their files.
     """
 
     name: str
@@ -54,6 +59,7 @@ class InstalledPlugin:
     conf: Path | None
     classes: dict[str, tuple[str, ...]]
     problems: tuple[str, ...]
+    sources: tuple[str, ...] = ()
 
 
 def installed_plugins() -> list[InstalledPlugin]:
@@ -81,7 +87,28 @@ def _described(point: EntryPoint) -> InstalledPlugin:
                 # The shortest path, for a package offers its classes itself.
                 found.setdefault(stage_of(value), {}).setdefault(value, f"{module.__name__}.{name}")
     classes = {stage: tuple(sorted(names.values())) for stage, names in sorted(found.items())}
-    return InstalledPlugin(point.name, package, project, _conf(package), classes, problems)
+    sources, more = _sources(package)
+    return InstalledPlugin(
+        name=point.name,
+        package=package,
+        project=project,
+        conf=_conf(package),
+        classes=classes,
+        problems=(*problems, *more),
+        sources=sources,
+    )
+
+
+def _sources(package: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The package's sources of a pack; and why others cannot be used."""
+    found, problems = [], []
+    for point in sorted(entry_points(group=SOURCES), key=lambda point: point.name):
+        if point.value.partition(":")[0].partition(".")[0].strip() == package:
+            try:
+                found.append(f"{point.name} ({' '.join(source_suffixes(point.name))})")
+            except DtsflowError as error:
+                problems.append(str(error))
+    return tuple(found), tuple(problems)
 
 
 def _modules(package: str) -> tuple[list[ModuleType], tuple[str, ...]]:

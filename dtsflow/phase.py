@@ -17,6 +17,7 @@ from dtsflow.native.core import load, warn_absent
 from dtsflow.po.branch import Branch
 from dtsflow.po.chain import Chain
 from dtsflow.po.fused import FusedProgram
+from dtsflow.po.named_fields import check_columns
 from dtsflow.po.record_chain import RecordChain
 from dtsflow.po.shrink import can_shrink
 from dtsflow.reader.order import Order, Shuffle, Tail, auto_lanes, window_blocks
@@ -32,7 +33,8 @@ from dtsflow.station.reference import ReferenceEngine
 from dtsflow.station.station import Station
 from dtsflow.volume.data_set import DataSet
 from dtsflow.volume.data_source import Source
-from dtsflow.volume.loaded import Loaded
+from dtsflow.volume.image_list import ImageLoader
+from dtsflow.volume.loaded import Loaded, LoadedImages
 from dtsflow.volume.record_set import RecordSet
 from dtsflow.volume.records import Loader
 
@@ -82,7 +84,7 @@ class Phase:
         tail: What becomes of a last batch that is not full: `pad`, `drop` or `wrap`.
     """
 
-    volume: Source | Loader | None
+    volume: Source | Loader | ImageLoader | None
     reader: Reader
     decode: Decode | Parse
     po: Chain | RecordChain
@@ -107,7 +109,18 @@ class Phase:
             ConfigError: There is none, or both.
         """
         volume = self.volume
+        if isinstance(volume, ImageLoader):
+            return self.reader.source(LoadedImages(volume))
         return self.reader.source(Loaded(volume) if isinstance(volume, Loader) else volume)
+
+    def check_columns(self, volumes: DataSet) -> None:
+        """See that a batch can have the columns of the data set beside all else.
+
+        Raises:
+            PlanError: It has something else of such a name.
+        """
+        views = tuple(self.po.views) if isinstance(self.po, Chain) else ()
+        check_columns([one.field for one in volumes.columns], (*views, SOFT_LABELS))
 
     def order(
         self, volumes: DataSet, selection: Selection | None, *, seed: int, number: int

@@ -15,14 +15,16 @@ from dtsflow.po.branch import Branch
 from dtsflow.po.erasing import RandomErasing
 from dtsflow.po.record_chain import Fields
 from dtsflow.ranks.group import Group
-from dtsflow.reader.order import Order
+from dtsflow.reader.image_store import images_in_hand
+from dtsflow.reader.order import Order, Tail
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.reader import Mode
+from dtsflow.reader.record_memory import record_bytes
 from dtsflow.reader.samples import Bytes
 from dtsflow.reader.selection import Selection
 from dtsflow.reader.store import Store
-from dtsflow.record_phase import record_engine
-from dtsflow.spec import IMAGES, FieldSpec, ImageSpec, Place, RecordSpec
+from dtsflow.record_phase import record_engine, split_of_set
+from dtsflow.spec import IMAGES, Field, FieldSpec, ImageSpec, Place, RecordSpec
 from dtsflow.station.batch_operations import ELEMENT_BYTES, SOFT_LABELS, BatchOperations
 from dtsflow.station.engine import Address, Engine
 from dtsflow.station.native_views import SCRATCH_BYTES
@@ -30,7 +32,10 @@ from dtsflow.station.station import Station
 from dtsflow.station.turns import ZONES
 from dtsflow.tensor.dtype import DType
 from dtsflow.volume.data_set import DataSet
+from dtsflow.volume.mixed_set import MixedSet
+from dtsflow.volume.raw_set import RawSet
 from dtsflow.volume.record_set import RecordSet
+from dtsflow.volume.split import Split
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,11 @@ class PhasePlan:
         """
         return {name: form for form, name in self._form_names.items()}
 
+    @property
+    def columns(self) -> tuple[Field, ...]:
+        """The fields that a data set of images gives a batch, beside the labels."""
+        return tuple(column.field for column in self.volumes.columns)
+
     def form_name(self, era: Era) -> str:
         """Which of `forms` the batches of an era have."""
         return self._form_names[self._form(era)]
@@ -150,6 +160,7 @@ class PhasePlan:
         ]
         if era.batch:
             fields.append(FieldForm(SOFT_LABELS, (self.volumes.num_classes,), DType.FP32))
+        fields += [FieldForm(one.name, one.shape, one.dtype) for one in self.columns]
         pixels = era.pixels
         return Form(self.rows, pixels, self._stored(pixels), self._finish, tuple(fields))
 
@@ -177,6 +188,34 @@ class PhasePlan:
         largest = max(form.stored.nbytes(self.order.lane_rows) for form in self.forms.values())
         elements = largest // self.specs[-1].dtype.itemsize
         return views + min(ZONES, workers) * ELEMENT_BYTES * elements
+
+    def record_entries(self, workers: int) -> dict[str, int]:
+        """Bytes that records take in memory, by what they are for; none of images.
+
+        The scratch is what the rows of a chunk take between a parser and the operations
+        behind it, and once more where rows of a batch lie apart.
+        """
+        records = self.volumes
+        if not isinstance(records, RecordSet):
+            return {}
+        window = self.phase.reader.window_bytes
+        in_hand, is_known = record_bytes(records, self.portions, workers, window)
+        row = sum(field.row_bytes for fields in self.fields for field in fields)
+        return {
+            "records" if is_known else "records, up to reader.window_bytes": in_hand,
+            "scratch of records": workers * self.chunk_rows * row,
+            "listed by the loader": records.held_bytes,
+        }
+
+    def images_in_hand(self, workers: int) -> int:
+        """Bytes of the images of a mix that workers read from their own files."""
+        mix = self.volumes
+        if not isinstance(mix, MixedSet):
+            return 0
+        sizes = [source.runs.sizes for source in mix.sources if isinstance(source, RawSet)]
+        count = min(workers * self.chunk_rows, ZONES * self.rows)
+        may_repeat = self.order.rounds > 1 or self.order.tail is Tail.WRAP
+        return images_in_hand(sizes, count, may_repeat=may_repeat)
 
     @cached_property
     def _finish(self) -> Finish | None:
@@ -211,6 +250,11 @@ class PhasePlan:
         return len(self.lanes) * self.order.lane_rows
 
     @property
+    def split(self) -> Split:
+        """Whether each rank has a share of the rows, or all of them."""
+        return split_of_set(self.volumes)
+
+    @property
     def first_row(self) -> int:
         """Where this rank's rows begin in a global batch."""
         return self.lanes.start * self.order.lane_rows
@@ -227,7 +271,8 @@ class PhasePlan:
         label = FieldSpec("label", (), DType.INT32, Place.HOST)
         stored = FieldSpec("bytes", (None,), DType.UINT8, Place.HOST)
         on_disk = FieldSpec("bytes", (None,), DType.UINT8, Place.DISK)
-        begin = [("volume", RecordSpec((on_disk,))), ("reader", RecordSpec((stored, label)))]
+        beside = (label, *(column.spec(Place.HOST) for column in self.columns))
+        begin = [("volume", RecordSpec((on_disk,))), ("reader", RecordSpec((stored, *beside)))]
         if self.fields:
             names = ["decode", *(f"po.operations[{i}]" for i in range(len(self.fields) - 1))]
             steps = (tuple(one.spec(Place.HOST) for one in of_step) for of_step in self.fields)
@@ -236,9 +281,9 @@ class PhasePlan:
         decoded = self.specs[0].field("image", Place.HOST)
         return [
             *begin,
-            ("decode", RecordSpec((decoded, label))),
+            ("decode", RecordSpec((decoded, *beside))),
             *(
-                (f"{chain}[{i}]", RecordSpec((spec.field("image", Place.HOST), label)))
+                (f"{chain}[{i}]", RecordSpec((spec.field("image", Place.HOST), *beside)))
                 for chain, branch in self.chains.items()
                 for i, spec in enumerate(branch.specs[1:])
             ),
@@ -279,6 +324,7 @@ class PhasePlan:
             "decode": self._decode,
             **self.phase.po.facts(),
             **({} if subset is None else {"subset": subset}),
+            **({} if self.split is Split.ROWS else {"split": self.split.value}),
             **self._mix,
         }
 

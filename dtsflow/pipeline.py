@@ -23,7 +23,7 @@ from dtsflow.po.mixup import check_rows
 from dtsflow.ranks.group import RanksConfig
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.subset import select
-from dtsflow.record_phase import record_fields
+from dtsflow.record_phase import own_lanes, record_fields
 from dtsflow.seed.address import check_field, phase_number
 from dtsflow.station.station import Station
 from dtsflow.volume.data_set import DataSet, Layout
@@ -101,6 +101,7 @@ class Pipeline:
         volumes = phase.reader.arrange(phase.source.scan(cache), cache)
         where = "po.operations" if len(self.phases) == 1 else f"phases.{name}.po.operations"
         fields = record_fields(phase.decode, phase.po, volumes, where)
+        phase.check_columns(volumes)
         check_field("block", volumes.num_blocks)  # more than the windows of any lane
         selection = select(volumes, phase.reader.subset)
         number = phase_number(name, self.phases)
@@ -108,7 +109,7 @@ class Pipeline:
         if isinstance(phase.po, Chain) and phase.po.batch:
             check_rows(order.lane_rows)
         check_field("id", volumes.num_samples * order.rounds)
-        lanes = order.lanes_of(rank.index, rank.size)
+        lanes = own_lanes(volumes, order, rank)
         rows = len(lanes) * order.lane_rows
         return PhasePlan(
             name=name,

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ from dtsflow.ranks.alone import Alone
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.reader import Mode
 from dtsflow.state import DIGITS, State
+from dtsflow.volume.mixed_set import MixedSet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -185,15 +187,22 @@ class Plan:
     def _shared_entries(self) -> dict[str, int]:
         phases = self.phases.values()
         scratch = sum(plan.scratch_bytes(self.workers) for plan in phases)
+        of_records: Counter[str] = Counter()
+        for plan in phases:
+            of_records.update(plan.record_entries(self.workers))
+        images = sum(plan.images_in_hand(self.workers) for plan in phases)
         return {
             **self._arena_entries,
             **({"scratch of views and mixing": scratch} if scratch else {}),
+            **{name: size for name, size in of_records.items() if size},
+            **({"images that workers read": images} if images else {}),
             "rows beside the zones": 2 * max(plan.rows for plan in phases) * BESIDE_ROW_BYTES,
             "order of an epoch": max(plan.order.planned_bytes for plan in phases),
         }
 
     def _entry(self, phase: str) -> str:
-        held = _HELD[self.reading[phase][0]]
+        is_mix = isinstance(self.phases[phase].volumes, MixedSet)
+        held = "sources of the mix" if is_mix else _HELD[self.reading[phase][0]]
         return held if len(self.phases) == 1 else f"{held} of {phase}"
 
     @property

@@ -13,6 +13,7 @@ from dtsflow.po.record_chain import RecordChain
 from dtsflow.reader.block_reader import Verify
 from dtsflow.reader.order import divisors
 from dtsflow.volume.record_set import RecordSet
+from dtsflow.volume.split import Split
 
 _WITHOUT_BLOCKS = {"pixels": "raw pixels", "files": "images in files", "records": "records"}
 _UNCHECKED = {
@@ -104,7 +105,6 @@ def _subset(phase: PhasePlan) -> list[str]:
 
 def _order(phase: PhasePlan) -> list[str]:
     order = phase.order
-    sizes = divisors(order.lanes)
     windows = f", windows of up to {order.window} blocks" if phase.volumes.has_blocks else ""
     if isinstance(records := phase.volumes, RecordSet) and order.shuffle.has_windows:
         windows = f", through a buffer of {records.records.buffer:,} records"
@@ -112,9 +112,14 @@ def _order(phase: PhasePlan) -> list[str]:
     return [
         f"{order.steps:,} steps of {order.batch_size:,} rows, tail {order.tail.value}",
         f"shuffle {order.shuffle.value}, {order.lanes} lanes of {order.lane_rows} rows{windows}",
-        f"ranks that can share it: {', '.join(map(str, sizes))}"
-        f"{f'; {amplified}' if phase.volumes.has_blocks else ''}",
+        f"{_ranks(phase)}{f'; {amplified}' if phase.volumes.has_blocks else ''}",
     ]
+
+
+def _ranks(phase: PhasePlan) -> str:
+    if phase.split is Split.BROADCAST:
+        return f"split broadcast: each of any number of ranks has all {phase.rows:,} rows"
+    return f"ranks that can share it: {', '.join(map(str, divisors(phase.order.lanes)))}"
 
 
 def _graph(plan: Plan, phase: PhasePlan) -> list[str]:
@@ -207,7 +212,7 @@ def _reader(plan: Plan, phase: PhasePlan) -> str:
 
 def _unplanned(plan: Plan) -> str:
     if all(phase.fields for phase in plan.phases.values()):
-        return "the records of a chunk for each worker, as long as their loader gives them"
+        return "what a loader or a parser allocates for itself and does not tell"
     return "one decoded image per worker, as large as the data set's largest"
 
 

@@ -27,6 +27,9 @@ and a parser, which turns many of them at once into the named arrays of a batch:
         def parse(self, records, out):
             out["x"][:] = [float(bytes(record)) for record in records]
 
+A plugin for images in files has an image loader, which lists them with their labels and
+what else is known of each (`ImageLoader`); they are decoded as all images are.
+
 Its classes satisfy protocols and inherit from none. `dtsflow.testing` checks that they
 keep the contracts, and `dtsflow new-plugin` writes a project to begin with.
 """
@@ -45,13 +48,20 @@ from dtsflow.po.record_operation import RecordOperation
 from dtsflow.seed.draws import Draws
 from dtsflow.spec import Field, ImageSpec
 from dtsflow.tensor.dtype import DType
+from dtsflow.volume.columns import Column
+from dtsflow.volume.image_list import ImageList, ImageLoader
+from dtsflow.volume.package_folder import folder_at
 from dtsflow.volume.part_files import PartFiles
+from dtsflow.volume.record_lengths import Holding, Measured
 from dtsflow.volume.records import IndexedRecords, Loader, RecordReader, Records, StreamedRecords
+from dtsflow.volume.source.labels import read_classes
+from dtsflow.volume.split import Split
 
 __all__ = [
     "NOTHING",
     "Arrays",
     "Batch",
+    "Column",
     "ConfigError",
     "Consumer",
     "DType",
@@ -62,11 +72,15 @@ __all__ = [
     "Encoded",
     "Facts",
     "Field",
+    "Holding",
     "Image",
+    "ImageList",
+    "ImageLoader",
     "ImageSpec",
     "IndexedRecords",
     "Learner",
     "Loader",
+    "Measured",
     "Operation",
     "Params",
     "Parser",
@@ -81,9 +95,12 @@ __all__ = [
     "Setting",
     "Sink",
     "Sizes",
+    "Split",
     "Step",
     "StreamedRecords",
     "Telling",
     "VolumeError",
     "configurable",
+    "folder_at",
+    "read_classes",
 ]

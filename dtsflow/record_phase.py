@@ -6,10 +6,12 @@ from dtsflow.po.chain import Chain
 from dtsflow.po.named_fields import check_fields
 from dtsflow.po.record_chain import Fields, RecordChain
 from dtsflow.po.record_program import RecordProgram
-from dtsflow.reader.order import Shuffle, Tail
+from dtsflow.ranks.rank import Rank
+from dtsflow.reader.order import Order, Shuffle, Tail
 from dtsflow.station.records import RecordEngine
 from dtsflow.volume.data_set import DataSet
 from dtsflow.volume.record_set import RecordSet
+from dtsflow.volume.split import Split
 
 
 def record_fields(decode: object, po: object, volumes: DataSet, where: str) -> tuple[Fields, ...]:
@@ -72,6 +74,22 @@ def record_shuffle(asked: Shuffle, records: RecordSet, tail: Tail) -> Shuffle:
             "shuffle=blocks, or give its loader a larger buffer."
         )
     return Shuffle.WINDOWS if buffer else Shuffle.NONE
+
+
+def split_of_set(volumes: DataSet) -> Split:
+    """What ranks are given of a global batch: of images, a share of the rows."""
+    return volumes.split if isinstance(volumes, RecordSet) else Split.ROWS
+
+
+def own_lanes(volumes: DataSet, order: Order, rank: Rank) -> range:
+    """The lanes that fill the rows of a rank: its share, or all if they are broadcast.
+
+    Raises:
+        PlanError: The ranks cannot share the lanes.
+    """
+    if split_of_set(volumes) is Split.BROADCAST:
+        return range(order.lanes)
+    return order.lanes_of(rank.index, rank.size)
 
 
 def _chain(po: object) -> RecordChain:

@@ -22,6 +22,7 @@ from dtsflow.station.substitutes import Substitutes
 from dtsflow.station.turns import Turns
 from dtsflow.station.workers import Workers
 from dtsflow.telemetry.folder import RunFolder
+from dtsflow.volume.mixed_set import MixedSet
 
 
 class _PhaseResources:
@@ -132,7 +133,9 @@ class Resources:
         )
         self._bad_samples = bad
         zones, batch = self._arena.zones[form], plan.batch_operations(epoch)
-        make = partial(Filler, store, table, zones, plan.chunk_rows, bad, batch=batch)
+        by_source = isinstance(plan.volumes, MixedSet)
+        parts = (store, table, zones, plan.chunk_rows, bad)
+        make = partial(Filler, *parts, batch=batch, by_source=by_source)
         fill_of = partial(_filler, make, own.engines)
         self.workers.begin(turns, fill_of, timeout_s=self._timeout_s)
         return feed

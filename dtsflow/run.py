@@ -168,7 +168,7 @@ class Run:
         if bad:
             found = self._bad_samples[phase.name]
             found.take(bad, phase=phase.name, epoch=epoch, step=step, first_row=phase.first_row)
-            self.counters.bad_samples = sum(log.count for log in self._bad_samples.values())
+            self.counters.bad(found.count, phase.name)
 
     def enter(self, place: Place) -> None:
         """Make the place of a pass the run's own, unless the run is to end."""

@@ -4,6 +4,7 @@ Specs are threaded through the graph at plan time, left to right, without touchi
 byte. A size that differs from sample to sample is None.
 """
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -50,7 +51,8 @@ class FieldSpec:
 class Field:
     """An array that a batch of records has: a row a sample, its first axis.
 
-    Along that axis it splits over the ranks: each has the rows of its own samples.
+    Along that axis it splits over the ranks, each with the rows of its own samples, or
+    each rank has all rows: as the records say, see `Split`.
 
     Attributes:
         name: What a batch calls it.
@@ -65,6 +67,11 @@ class Field:
     def spec(self, place: Place) -> FieldSpec:
         """This field as one of a record."""
         return FieldSpec(self.name, self.shape, self.dtype, place)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def empty(self, rows: int) -> npt.NDArray[Any]:
         """Memory for so many rows."""

@@ -1,5 +1,6 @@
 """Sets of records through order, lanes, station, plan, arena, ranks and resume."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from dtsflow.arena.batch import Batch
 from dtsflow.build import build
+from dtsflow.cli.simulated import simulated_text
 from dtsflow.compose import compose
 from dtsflow.configurable import configurable
 from dtsflow.consumer.consumer import PhaseSetting, Setting
@@ -17,8 +19,9 @@ from dtsflow.consumer.digest import Digest, add_sequences
 from dtsflow.consumer.sheet import Sheet
 from dtsflow.decode.parse import Parse
 from dtsflow.decode.parser import Arrays
-from dtsflow.errors import ConfigError, DecodeError, PlanError, SetError
+from dtsflow.errors import ConfigError, DecodeError, MemoryPlanError, PlanError, SetError
 from dtsflow.interop.images import expect_images
+from dtsflow.memory.budget import Budget
 from dtsflow.pipeline import Pipeline
 from dtsflow.plan_text import plan_text
 from dtsflow.po.chain import Chain
@@ -26,10 +29,12 @@ from dtsflow.po.named_fields import check_fields
 from dtsflow.po.record_chain import RecordChain
 from dtsflow.ranks.rank import Rank
 from dtsflow.reader.order import Tail
+from dtsflow.reader.record_memory import RECORD_BYTES
 from dtsflow.reader.subset import Subset
 from dtsflow.seed.draws import Draws
 from dtsflow.spec import Field
 from dtsflow.station.station import Station
+from dtsflow.telemetry.ranks_report import ranks_report
 from dtsflow.tensor.dtype import DType
 from dtsflow.testing import jpeg, write_block_volume
 from dtsflow.volume.raw import Raw
@@ -45,8 +50,12 @@ class Numbers:
     buffer: int | None = None
     streams: bool = False
     bad: tuple[int, ...] = ()
+    split: str = "split(0)"
+    measured: bool = False
 
     def records(self) -> "Listed | Stream":
+        if self.measured:
+            return Measured(self)
         return (Stream if self.streams else Listed)(self)
 
 
@@ -57,6 +66,10 @@ class Counted:
     @property
     def buffer(self) -> int | None:
         return self.of.buffer
+
+    @property
+    def split(self) -> str:
+        return self.of.split
 
     def __len__(self) -> int:
         return self.of.count
@@ -81,6 +94,14 @@ class Listed(Counted):
     def close(self) -> None: ...
 
 
+class Measured(Listed):
+    held_bytes = 12345
+
+    @property
+    def lengths(self) -> list[int]:
+        return [2] * self.of.count
+
+
 class Stream(Counted):
     def stream(self, first: int) -> Iterator[bytes]:
         yield from map(self.record, range(first, self.of.count))
@@ -99,6 +120,17 @@ class Twice:
         for row, record in enumerate(records):
             out["x"][row] = float(bytes(record))
             out["y"][row] = 2 * int(bytes(record))
+
+
+@configurable
+class Named(Twice):
+    """The same, and its words name the field."""
+
+    def parse(self, records: Sequence[memoryview], out: Arrays) -> None:
+        try:
+            super().parse(records, out)
+        except ValueError as error:
+            raise DecodeError(f"field x: {error}") from error
 
 
 @configurable
@@ -192,6 +224,88 @@ def test_a_stream_is_delivered_as_the_same_records_read_at_random() -> None:
     assert len({stream.sequence, kept.sequence, other.sequence}) == 3
 
 
+def of_each_rank(configured: Pipeline, ranks: int, start: int = 0) -> list[dict[str, Any]]:
+    """The report of each rank that is given the second epoch from a step on."""
+    reports = []
+    for index in range(ranks):
+        plan = configured.plan(Rank(index, ranks))
+        digest = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
+        with plan.open() as run:
+            for batch in run.epoch(1, start_step=start):
+                check(batch)
+                assert (len(batch), batch.first_row) == (8, 0)
+                digest.take(batch)
+            run.results.update(digest.results())
+            reports.append(run.report())
+    return reports
+
+
+@pytest.mark.parametrize("loader", SETS, ids=str)
+def test_each_rank_of_a_broadcast_has_all_rows_in_the_order_of_one(loader: Numbers) -> None:
+    jitter = RecordChain((Jitter(),))
+    whole = deliver(pipeline(loader))
+    broadcast = pipeline(replace(loader, split="broadcast"))
+    drawn = deliver(pipeline(loader, po=jitter)).sequence
+    for ranks in (1, 3, 4):  # three cannot share four lanes
+        reports = of_each_rank(broadcast, ranks)
+        told = ranks_report(reports)
+        assert told["digest"]["sequence"] == whole.sequence
+        assert {one["digest"]["sequence"] for one in reports} == {whole.sequence}
+        assert {one["steps"] for one in reports} == {whole.steps}
+        assert told["images"] == told["phases"]["train"]["images"] == 50
+        assert deliver(pipeline(replace(loader, split="broadcast"), po=jitter)).sequence == drawn
+    rest = of_each_rank(broadcast, 2, start=3)
+    assert ranks_report(rest)["digest"]["sequence"] == deliver(pipeline(loader), start=3).sequence
+
+
+def test_a_broadcast_counts_its_bad_records_once_and_a_share_each_rank_s() -> None:
+    for split in ("broadcast", "split(0)"):
+        loader = Numbers(bad=(3, 17, 31), split=split)
+        masked = pipeline(loader, decode=Parse(Twice(), on_error="mask"))
+        plans = [masked.plan(Rank(index, 2)) for index in range(2)]
+        reports = []
+        for plan in plans:
+            with plan.open() as run:
+                list(run.epoch(0))
+                reports.append(run.report())
+        told = ranks_report(reports)
+        assert (told["bad_samples"], told["images"]) == (3, 47)
+        assert told["phases"]["train"]["bad_samples"] == 3
+        assert told["phases"]["train"]["split"] == split
+
+
+def test_phases_that_are_shared_and_broadcast_stand_side_by_side() -> None:
+    made = pipeline()
+    train = made.phases["train"]
+    made = replace(
+        made, phases={"train": train, "val": replace(train, volume=Numbers(9, split="broadcast"))}
+    )
+    with made.plan(Rank(1, 4)).open() as run:
+        rows = {name: [len(batch) for batch in run.epoch(0, name)] for name in made.phases}
+    assert rows == {"train": [2] * 7, "val": [8, 8]}
+    with pytest.raises(PlanError, match="3 ranks cannot share 4 lanes"):
+        made.plan(Rank(0, 3))
+
+
+def test_the_plan_and_the_fingerprint_say_what_is_broadcast() -> None:
+    shared = pipeline().plan(Rank(1, 2))
+    broadcast = pipeline(Numbers(split="broadcast")).plan(Rank(1, 2))
+    page = plan_text(broadcast)
+    assert "  split broadcast: each of any number of ranks has all 8 rows\n" in page
+    assert "labels INT32[8], x FP64[8], y INT32[8x2x3] (zone)" in page
+    assert "labels INT32[4], x FP64[4], y INT32[4x2x3] (zone)" in plan_text(shared)
+    entries = broadcast.memory_entries["zones"], shared.memory_entries["zones"]
+    alone = pipeline().plan(Rank(0, 1))
+    assert entries[0] == alone.memory_entries["zones"] >= entries[1]
+    simulated = simulated_text(broadcast, 2)
+    assert "8 on each rank, all of them (split broadcast)" in simulated
+    assert "samples of a rank  50" in simulated
+    own, other = alone.fingerprint(), broadcast.fingerprint()
+    assert {name for name in other if own.get(name) != other[name]} == {"data", "split"}
+    with pytest.raises(PlanError, match="Numbers: its records say split='both'"):
+        pipeline(Numbers(split="both")).plan(Rank(0, 1))
+
+
 def test_operations_draw_for_a_record_the_same_wherever_it_comes() -> None:
     jitter = RecordChain((Jitter(),))
     whole = deliver(pipeline(po=jitter))
@@ -251,11 +365,25 @@ def test_bad_records_are_named_masked_or_replaced(streams: bool) -> None:  # noq
     assert masked.ids == [number for number in range(50) if number not in (3, 17)]
     replaced = deliver(pipeline(loader, decode=Parse(Twice(), on_error="replace")))
     assert replaced.ids == sorted([n for n in range(50) if n not in (3, 17)] + [4, 18])
+    told = r"max_errors=1 bad .* found: the list, entry (3|17) \(sample_id \1\): field x: could"
     with (
-        pytest.raises(DecodeError, match="max_errors=1 bad samples were allowed"),
-        pipeline(loader, decode=Parse(Twice(), on_error="mask", max_errors=1))
+        pytest.raises(DecodeError, match=told),
+        pipeline(loader, decode=Parse(Named(), on_error="mask", max_errors=1))
         .plan(Rank(0, 1))
         .open() as run,
+    ):
+        list(run.epoch(0))
+    with pipeline(loader, decode=Parse(Twice(), on_error="mask")).plan(Rank(0, 1)).open() as run:
+        list(run.epoch(0))
+    assert [row.label for row in run.bad_samples] == [None, None]
+
+
+def test_where_no_record_is_good_that_is_said_of_records() -> None:
+    loader = Numbers(count=3, bad=(0, 1, 2))
+    told = r"is bad, so none can replace the list, entry \d \(sample_id \d\): .* Mend them at"
+    with (
+        pytest.raises(DecodeError, match=told),
+        pipeline(loader, decode=Parse(Twice(), on_error="replace")).plan(Rank(0, 1)).open() as run,
     ):
         list(run.epoch(0))
 
@@ -277,9 +405,43 @@ def test_the_plan_shows_records_and_their_fields() -> None:
         "decode    Twice",
         "-> x FP64, y INT32[2x3] (host)",
         "labels INT32[8], x FP64[8], y INT32[8x2x3] (zone)",
-        "the records of a chunk for each worker",
+        "records, up to reader.window_bytes         536,870,912 bytes",
+        "not planned: what a loader or a parser allocates for itself",
     ):
         assert line in text
+
+
+def test_records_in_memory_are_planned_and_count_against_the_limit() -> None:
+    jitter = RecordChain((Jitter(),))
+    plan = pipeline(Numbers(measured=True), po=jitter).plan(Rank(0, 1))
+    # Three workers with a record each; x and y as parsed, and x as it leaves.
+    own = {"records": 3 * (2 * 2 + RECORD_BYTES), "scratch of records": 3 * (8 + 24 + 8)}
+    expected = {**own, "listed by the loader": 12345}
+    assert plan.phases["train"].chunk_rows == 1
+    assert plan.memory_entries.items() >= expected.items()
+    assert re.search(r"  listed by the loader +12,345 bytes  ", plan_text(plan))
+    for rank in (Rank(0, 1), Rank(0, 2, local_size=2)):  # both of a node count
+        needed = plan.pipeline.plan(rank).total_bytes * rank.local_size
+        replace(plan.pipeline, memory=Budget(limit=needed)).plan(rank).check_memory()
+        with pytest.raises(MemoryPlanError, match="The plan needs"):
+            replace(plan.pipeline, memory=Budget(limit=needed - 1)).plan(rank).check_memory()
+
+
+def test_records_of_unknown_length_have_the_window_s_bytes() -> None:
+    name = "records, up to reader.window_bytes"
+    made = pipeline(Numbers(buffer=7, streams=True))
+    reader = replace(made.phases["train"].reader, window_bytes=1200)
+    made = pipeline(Numbers(buffer=7, streams=True), reader=reader)
+    assert made.plan(Rank(0, 1)).memory_entries[name] == 1200
+    assert made.plan(Rank(1, 4)).memory_entries[name] == 300
+    with (
+        pytest.raises(MemoryPlanError, match=r"and reader\.window_bytes leaves 1,200 to it"),
+        made.plan(Rank(0, 1)).open() as run,
+    ):
+        list(run.epoch(0))
+    val = replace(made.phases["train"], volume=Numbers(9))
+    made = replace(made, phases={"train": made.phases["train"], "val": val})
+    assert made.plan(Rank(0, 1)).memory_entries[name] == 2400
 
 
 def test_what_counts_is_in_the_fingerprint() -> None:

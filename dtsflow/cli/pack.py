@@ -2,14 +2,21 @@
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from dtsflow.cli.counted import counted
+from dtsflow.cli.launched import launched
 from dtsflow.cli.printable import printable
 from dtsflow.cli.progress import PartProgress
 from dtsflow.memory.drawing import human_bytes
+from dtsflow.ranks.crew import Crew
+from dtsflow.ranks.group import Group
 from dtsflow.volume import Choice, Encoding, Layout, Packing, SourceFormat, estimate, pack
 from dtsflow.volume.manifest import rejects_path
+from dtsflow.volume.packing.pack import meeting_place
+from dtsflow.volume.source.plugin_source import source_names
+from dtsflow.volume.source.source_format import FORMATS
 
 Add = Callable[..., object]  # argparse's add_argument
 
@@ -27,7 +34,12 @@ SRC is one or several of
                                        'flowers/data/train-*.parquet'
   DTS volumes: a file, a folder, or a quoted pattern
                                        imagenet_train_lv0.dts
+  what a plugin reads, with --option   flowers.csv --option label=species
 or one set of MNIST or CIFAR files (idx, or the binary version), also in their archives.
+
+ranks
+  mpirun -n 4 dtsflow pack SRC DST_FOLDER --split train --volumes 4
+packs with four processes, under torchrun too: the bytes of one process.
 
 levels
   0  bytes unchanged
@@ -38,32 +50,46 @@ levels
 
 
 def main(words: list[str]) -> int:
-    """Pack what `words` name; 0 also when single images were rejected."""
+    """Pack what `words` name; 0 also when single images were rejected.
+
+    What a launcher started several times packs together, and rank 0 tells of it.
+    """
     asked = _parser().parse_args(words)
-    packing = _packing(asked)
-    if asked.dry_run:
-        return _dry_run(asked, packing)
-    with PartProgress(quiet=asked.quiet) as progress:
-        packed = pack(asked.sources, asked.folder, packing, progress.show)
-    print(
-        f"{counted(packed.images, 'image')}, {counted(packed.classes, 'class')}, "
-        f"{counted(packed.blocks, 'block')}, "
-        f"{human_bytes(packed.bytes)}: {_names(packed.volumes)}"
-    )
-    if packed.left_out:
-        print(f"{counted(packed.left_out, 'image')} left out, not asked for")
-    if packed.rejects:
-        lists = tuple(filter(Path.exists, map(rejects_path, packed.volumes)))
-        print(f"{counted(packed.rejects, 'file')} rejected, see {_names(lists)}")
+    with launched(partial(meeting_place, asked.sources, asked.folder)) as group:
+        packing = Crew(group).together(partial(_packing, asked))
+        lines = (_dry_run if asked.dry_run else _packed)(asked, packing, group)
+    if group.rank.index == 0:
+        for line in lines:
+            print(line)
     return 0
 
 
-def _dry_run(asked: argparse.Namespace, packing: Packing) -> int:
+def _packed(asked: argparse.Namespace, packing: Packing, group: Group) -> list[str]:
+    with PartProgress(quiet=asked.quiet or group.rank.index > 0) as progress:
+        packed = pack(asked.sources, asked.folder, packing, progress.show, group)
+    lines = [
+        f"{counted(packed.images, 'image')}, {counted(packed.classes, 'class')}, "
+        f"{counted(packed.blocks, 'block')}, "
+        f"{human_bytes(packed.bytes)}: {_names(packed.volumes)}"
+    ]
+    if packed.left_out:
+        lines.append(f"{counted(packed.left_out, 'image')} left out, not asked for")
+    if packed.rejects:
+        lists = tuple(filter(Path.exists, map(rejects_path, packed.volumes)))
+        lines.append(f"{counted(packed.rejects, 'file')} rejected, see {_names(lists)}")
+    return lines
+
+
+def _dry_run(asked: argparse.Namespace, packing: Packing, group: Group) -> list[str]:
+    return Crew(group).first(partial(_estimate, asked, packing)) or []
+
+
+def _estimate(asked: argparse.Namespace, packing: Packing) -> list[str]:
     with PartProgress(quiet=asked.quiet) as progress:
         found = estimate(asked.sources, asked.folder, packing, progress.show)
     expected = found.expected
     about = "" if expected.is_exact else "about "
-    lines = [
+    facts = [
         ("would write", _names(found.volumes)),
         ("images", f"{found.images:,} of {counted(found.classes, 'class')}"),
         ("left out", f"{found.left_out:,} not asked for"),
@@ -71,13 +97,11 @@ def _dry_run(asked: argparse.Namespace, packing: Packing) -> int:
         ("blocks", f"{about}{expected.blocks:,}, {human_bytes(expected.bytes)}"),
         ("time", f"about {expected.seconds:,.0f} s to read and encode, and the writing"),
     ]
-    for name, value in lines:
-        print(f"{name:<12} {value}")
-    for reject in found.rejects[:_SHOWN]:
-        print(printable(f"  {reject.name}: {reject.reason}"))
+    lines = [f"{name:<12} {value}" for name, value in facts]
+    lines += [printable(f"  {one.name}: {one.reason}") for one in found.rejects[:_SHOWN]]
     if len(found.rejects) > _SHOWN:
-        print(f"  and {len(found.rejects) - _SHOWN:,} more")
-    return 0
+        lines.append(f"  and {len(found.rejects) - _SHOWN:,} more")
+    return lines
 
 
 def _names(volumes: tuple[Path, ...]) -> str:
@@ -95,6 +119,7 @@ def _packing(asked: argparse.Namespace) -> Packing:
             long=asked.long,
             quality=asked.quality,
             subsampling=asked.subsampling,
+            restarts=asked.restarts,
         ),
         choice=Choice(
             labels=asked.labels,
@@ -104,7 +129,13 @@ def _packing(asked: argparse.Namespace) -> Packing:
             fraction=asked.fraction,
             limit=asked.limit,
         ),
-        source=SourceFormat(asked.format, asked.image_field, asked.label_field, asked.spool),
+        source=SourceFormat(
+            kind=asked.format,
+            image_field=asked.image_field,
+            label_field=asked.label_field,
+            spool=asked.spool,
+            options=dict(asked.option),
+        ),
         layout=Layout(
             volumes=asked.volumes,
             oversize=asked.oversize,
@@ -133,7 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--resume", action="store_true", help="go on with a pack that was interrupted")
     add("--workers", type=int, metavar="N", help="threads (one per processor)")
     add("--quiet", action="store_true", help="no progress")
-    _add_format(parser.add_argument_group("shards and Parquet files").add_argument)
+    _add_format(parser.add_argument_group("what SRC is and holds").add_argument)
     _add_choice(parser.add_argument_group("labels and subsets").add_argument)
     _add_layout(parser.add_argument_group("blocks and volumes").add_argument)
     _add_encoding(parser.add_argument_group("other than the level says").add_argument)
@@ -143,13 +174,28 @@ def _parser() -> argparse.ArgumentParser:
 def _add_format(add: Add) -> None:
     add(
         "--format",
-        choices=("auto", "images", "webdataset", "parquet"),
+        choices=(*FORMATS, *source_names()),
         default="auto",
         help="what SRC is, where its look does not say (auto)",
     )
     add("--image-field", metavar="NAME", help="suffix of the images (jpg), or their column")
     add("--label-field", metavar="NAME", help="field of the .json members, or column of labels")
     add("--spool", type=Path, metavar="FOLDER", help="unpack images of Parquet files here, once")
+    add(
+        "--option",
+        action="append",
+        type=_option,
+        default=[],
+        metavar="NAME=VALUE",
+        help="an attribute of a plugin's source (repeatable)",
+    )
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=VALUE")
+    return name, value
 
 
 def _add_choice(add: Add) -> None:
@@ -167,7 +213,9 @@ def _add_choice(add: Add) -> None:
 
 
 def _add_layout(add: Add) -> None:
-    add("--volumes", type=int, default=1, metavar="N", help="volumes to write (1)")
+    add(
+        "--volumes", type=int, default=1, metavar="N", help="volumes to write (1); ranks share them"
+    )
     add(
         "--oversize",
         choices=("reject", "reencode"),
@@ -188,3 +236,8 @@ def _add_encoding(add: Add) -> None:
     add("--long", type=int, metavar="PIXELS", help="limit of the long side (3/2 of short)")
     add("--quality", type=int, metavar="Q", help="JPEG quality, 1 to 100")
     add("--subsampling", metavar="S", help="4:4:4, 4:2:2 or 4:2:0")
+    add(
+        "--restarts",
+        action="store_true",
+        help="give JPEGs restart markers, without loss: crops decode faster",
+    )

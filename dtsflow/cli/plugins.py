@@ -30,6 +30,8 @@ def _lines(plugin: InstalledPlugin) -> Iterator[str]:
     yield f"{plugin.name}  ({plugin.project}, package {plugin.package})"
     for stage, classes in plugin.classes.items():
         yield f"  {stage:<9} {', '.join(classes)}"
+    if plugin.sources:
+        yield f"  {'pack':<9} {', '.join(plugin.sources)}"
     yield f"  {'conf':<9} {plugin.conf or 'none'}"
     for problem in plugin.problems:
         yield f"  {'cannot be imported':<9} {problem}"

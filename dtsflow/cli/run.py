@@ -87,7 +87,7 @@ def _setting(run: Run) -> Setting:
             normalize=None if plan.fields else plan.phase.image_chain.normalize,
             pixels=plan.pixels,
             steps=plan.order.steps,
-            fields=plan.fields[-1] if plan.fields else (),
+            fields=plan.fields[-1] if plan.fields else plan.columns,
         )
         for name, plan in run.plan.phases.items()
     }

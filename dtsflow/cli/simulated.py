@@ -11,6 +11,7 @@ from dtsflow.plan import Plan
 from dtsflow.reader.order import Ints
 from dtsflow.reader.simulation import Simulation
 from dtsflow.volume.format import BLOCK_BYTES
+from dtsflow.volume.split import Split
 from dtsflow.volume.volume_set import VolumeSet
 
 Lines = list[tuple[str, str]]
@@ -31,6 +32,9 @@ def simulated_text(plan: Plan, per_node: int) -> str:
                 f"ranks.simulate does not know what a mix reads, and phase {name} has one. Plan "
                 "its data sets one by one."
             )
+        if phase.split is Split.BROADCAST:
+            sections.append((name, _broadcast(phase)))
+            continue
         simulation = Simulation(phase.order, size, per_node, _block_bytes(phase))
         delivered = _delivered(phase, simulation)
         sections.append((name, [*delivered, *_read(plan.reading[name][0], simulation)]))
@@ -53,6 +57,17 @@ def _delivered(phase: PhasePlan, simulation: Simulation) -> Lines:
         ("steps of an epoch", f"{order.steps:,}"),
         ("rows of a batch", f"{phase.rows:,} a rank, {order.batch_size:,} in all"),
         ("samples of a rank", _spread(simulation.rank_samples, lambda number: f"{number:,}")),
+    ]
+
+
+def _broadcast(phase: PhasePlan) -> Lines:
+    order = phase.order
+    samples = Simulation(order, 1, 1).rank_samples
+    return [
+        ("steps of an epoch", f"{order.steps:,}"),
+        ("rows of a batch", f"{phase.rows:,} on each rank, all of them (split broadcast)"),
+        ("samples of a rank", f"{int(samples[0]):,}"),
+        ("read", "by each rank all records"),
     ]
 
 

@@ -3,14 +3,16 @@
 import argparse
 import json
 from collections.abc import Callable
+from pathlib import Path
 from threading import local
-from typing import Any
 
 from dtsflow.cli.counted import counted
+from dtsflow.cli.launched import launched
 from dtsflow.cli.printable import printable
 from dtsflow.cli.progress import Progress
 from dtsflow.cli.status import FAILED
 from dtsflow.decode.auto import Auto
+from dtsflow.ranks.group import Group
 from dtsflow.volume.verifying.report import Report
 from dtsflow.volume.verifying.verify import verify
 
@@ -28,20 +30,29 @@ def main(words: list[str]) -> int:
     parser.add_argument("--workers", type=_count, help="threads (one per CPU)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     asked = parser.parse_args(words)
-    decode = decoding() if asked.decode else None
-    if asked.json:
-        report = verify(asked.paths, decode=decode, workers=asked.workers)
-        print(json.dumps(facts(report), indent=2))
-    else:
-        with Progress("verify", unit="blocks") as progress:
-            report = verify(
-                asked.paths,
-                decode=decode,
-                workers=asked.workers,
-                progress=lambda done, total: progress.show(done, images=1, total=total),
-            )
-        show(report)
+    with launched(lambda: Path("verify")) as group:
+        report = _verify(asked, group)
+    if group.rank.index == 0:
+        if asked.json:
+            print(json.dumps(report.facts(), indent=2))
+        else:
+            show(report)
     return 0 if report.is_clean else FAILED
+
+
+def _verify(asked: argparse.Namespace, group: Group) -> Report:
+    decode = decoding() if asked.decode else None
+    if asked.json or group.rank.index:
+        return verify(asked.paths, decode=decode, workers=asked.workers, group=group)
+    title = "verify" if group.is_alone else f"verify (rank 0 of {group.rank.size})"
+    with Progress(title, unit="blocks") as progress:
+        return verify(
+            asked.paths,
+            decode=decode,
+            workers=asked.workers,
+            progress=lambda done, total: progress.show(done, images=1, total=total),
+            group=group,
+        )
 
 
 def decoding() -> Callable[[memoryview], None]:
@@ -68,26 +79,6 @@ def show(report: Report) -> None:
         f"{counted(report.files, 'file')}, {counted(report.blocks, 'block')}, "
         f"{counted(report.samples, 'sample')}: {verdict}"
     )
-
-
-def facts(report: Report) -> dict[str, Any]:
-    """The report as plain JSON values."""
-    return {
-        "files": report.files,
-        "blocks": report.blocks,
-        "samples": report.samples,
-        "problems": [
-            {
-                "path": str(one.path),
-                "part": one.part,
-                "block": one.block,
-                "sample": one.sample,
-                "what": one.what,
-            }
-            for one in report.problems
-        ],
-        "notes": list(report.notes),
-    }
 
 
 def _count(word: str) -> int:

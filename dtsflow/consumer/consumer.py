@@ -24,7 +24,8 @@ class PhaseSetting:
         pixels: What one row's pixels are; a side that changes by epoch is None. None
             where the set is one of records.
         steps: Global batches of an epoch.
-        fields: Of a set of records, the fields of its batches.
+        fields: Of a set of records, the fields of its batches; else those that a list
+            gives beside images and labels.
     """
 
     number: int

@@ -21,8 +21,9 @@ class Parsing(Protocol):
         Neither the bytes nor the arrays are kept: they belong to the caller.
 
         Raises:
-            DecodeError, ValueError: A record is bad; says why. Its place is told by
-                whoever called. Then all rows may hold anything.
+            DecodeError, ValueError: A record is bad; says why, and which field if it is
+                one. The record's place, which the loader knows, is told by whoever
+                called. Then all rows may hold anything.
         """
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from dtsflow.errors import PlanError
 from dtsflow.spec import Field
@@ -28,6 +28,21 @@ def check_fields(fields: Sequence[Field]) -> tuple[Field, ...]:
         if problem := _problem(field, names):
             raise PlanError(f"field {field.name!r}: {problem}")
     return tuple(dataclasses.replace(field, shape=tuple(field.shape)) for field in fields)
+
+
+def check_columns(fields: Sequence[Field], others: Collection[str]) -> None:
+    """See that a batch of images can have these fields beside the `others` it has.
+
+    Raises:
+        PlanError: A name, a side or a type is impossible, or a name is taken; says
+            which.
+    """
+    for field in check_fields(fields) if fields else ():
+        if field.name in others:
+            raise PlanError(
+                f"field {field.name!r}: a view or a batch operation makes a field of that name. "
+                "Call the column, or the view, something else."
+            )
 
 
 def _problem(field: Field, names: Sequence[str]) -> str:

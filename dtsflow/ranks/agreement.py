@@ -11,8 +11,10 @@ from dtsflow.ranks.group import Group
 T = TypeVar("T")
 
 
-def together(group: Group, work: Callable[[], T]) -> T:
+def together(group: Group, work: Callable[[], T], *, timeout_s: float | None = None) -> T:
     """Return what `work` does once it is done on all ranks; all ranks call it.
+
+    A rank waits `timeout_s` for the others, by default as long as the group does.
 
     Raises:
         CommonError: It failed on some; on every rank, naming them and their reasons. A
@@ -26,7 +28,8 @@ def together(group: Group, work: Callable[[], T]) -> T:
         done.append(work())
     except (DtsflowError, OSError, MemoryError) as error:
         failure = error
-    reasons = group.gather_texts("" if failure is None else str(failure) or repr(failure))
+    reason = "" if failure is None else str(failure) or repr(failure)
+    reasons = group.gather_texts(reason, timeout_s=timeout_s)
     if not any(reasons):
         return done[0]
     alike = len(set(reasons)) == 1

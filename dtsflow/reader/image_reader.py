@@ -23,12 +23,19 @@ class ImageReader:
         verify: Whether bytes are compared with their checksum, where the set has one.
         retries: How often a read is tried again that failed as a share may for a while.
         pause: Waits so many seconds, or until the reading is to end; says which.
+        first_id: The sample_id of the set's first image, in a mix of several.
     """
 
     def __init__(
-        self, images: RawSet, verify: Verify, retries: int, pause: Callable[[float], bool]
+        self,
+        images: RawSet,
+        verify: Verify,
+        retries: int,
+        pause: Callable[[float], bool],
+        first_id: int = 0,
     ) -> None:
         self._images = images
+        self._first_id = first_id
         arrangement = images.arrangement
         checks = verify is not Verify.NONE and arrangement is not None
         self._crcs = arrangement.crcs if checks and arrangement is not None else None
@@ -42,6 +49,8 @@ class ImageReader:
     def read(self, sample_id: int, memory: npt.NDArray[np.uint8], stop: Callable[[], bool]) -> bool:
         """Fill `memory` with the bytes of an image; False if `stop` said to leave it.
 
+        `sample_id` is its number in this set.
+
         Raises:
             VolumeError: The file is gone, is not the one that was listed, or cannot be
                 read; names the sample and the file.
@@ -51,7 +60,7 @@ class ImageReader:
                 return False
             self._check(sample_id, memory)
         except VolumeError as error:
-            raise VolumeError(f"sample_id {sample_id}: {error}") from error
+            raise VolumeError(f"sample_id {self._first_id + sample_id}: {error}") from error
         return True
 
     def close(self) -> None:
@@ -87,8 +96,9 @@ class ImageReader:
 class SingleImages:
     """Reads images as substitutes, one at a time; the threads of a run share it."""
 
-    def __init__(self, images: RawSet) -> None:
+    def __init__(self, images: RawSet, first_id: int = 0) -> None:
         self._images = images
+        self._first_id = first_id  # as of ImageReader
 
     def trust(self, block: int) -> None:
         """Nothing: each image is read for itself."""
@@ -103,7 +113,8 @@ class SingleImages:
         sample_id = int(self._images.first_ids[block]) + place
         size = int(self._images.runs.sizes[sample_id])
         memory = np.empty(size, np.uint8)
-        reader = ImageReader(self._images, Verify.BLOCK, 0, lambda _seconds: stop())
+        first_id = self._first_id
+        reader = ImageReader(self._images, Verify.BLOCK, 0, lambda _seconds: stop(), first_id)
         try:
             if not reader.read(sample_id, memory, stop):
                 raise ClosedError("The pass ended while a substitute was read.")

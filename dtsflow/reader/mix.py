@@ -8,12 +8,15 @@ from typing import Annotated
 from pydantic import Field
 
 from dtsflow.configurable import configurable
-from dtsflow.errors import PlanError
 from dtsflow.reader.merging import THOUSAND, Mixing
 from dtsflow.volume.data_set import DataSet
 from dtsflow.volume.data_source import Source
 from dtsflow.volume.dts import Dts
+from dtsflow.volume.image_list import ImageLoader
+from dtsflow.volume.loaded import LoadedImages
 from dtsflow.volume.mixed import mixed
+from dtsflow.volume.mixed_set import MixedSet
+from dtsflow.volume.order_from import arranged_as
 from dtsflow.volume.volume_set import VolumeSet
 
 
@@ -25,10 +28,28 @@ class MixedSource:
         volume: The data set; without a `_target_`, DTS volumes.
         weight: Its share of the samples of an epoch, in whole thousandths; None: its
             samples come once each, as those of all the others.
+        order_from: For images in files, the path of the volumes that were packed from
+            them: they give ids, blocks and labels.
     """
 
-    volume: Source | Dts
+    volume: Source | ImageLoader | Dts
     weight: Annotated[float, Field(gt=0, le=1, strict=True)] | None = None
+    order_from: Annotated[str, Field(min_length=1)] | None = None
+
+    @property
+    def source(self) -> Source:
+        """Where it comes from."""
+        return LoadedImages(self.volume) if isinstance(self.volume, ImageLoader) else self.volume
+
+    def scan(self, cache: Path | None = None) -> DataSet:
+        """Find the data set, in the order that `order_from` gives it.
+
+        Raises:
+            VolumeError: Files are missing, damaged, or no single whole set.
+            PlanError: They are no images, or `order_from` cannot order them.
+        """
+        found = self.source.scan(cache)
+        return found if self.order_from is None else arranged_as(found, self.order_from, cache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +67,21 @@ class Mix:
     def prepare(self) -> None:
         """Make what has to exist on disk before planning."""
         for source in self.sources.values():
-            source.volume.prepare()
+            source.source.prepare()
 
-    def scan(self, cache: Path | None = None) -> VolumeSet:
-        """Read headers and block counts of all sources; nothing stays open.
+    def scan(self, cache: Path | None = None) -> VolumeSet | MixedSet:
+        """Find the data sets of all sources; nothing stays open.
 
         Raises:
             VolumeError: Files are missing, damaged, or no single whole set.
-            PlanError: The sources' images or classes differ, or one was not packed.
+            PlanError: The sources' images or classes differ, or an `order_from` cannot
+                order its source.
         """
-        found: dict[str, VolumeSet] = {}
-        for name, source in self.sources.items():
-            scanned = source.volume.scan(cache)
-            if not isinstance(scanned, VolumeSet):
-                raise PlanError(
-                    f"reader.mix.{name}: {scanned.paths[0]} was not packed, and a mix reads "
-                    "volumes. Pack it first, with `dtsflow pack`."
-                )
-            found[name] = scanned
-        return mixed(found)
+        return mixed({name: source.scan(cache) for name, source in self.sources.items()})
 
     def mixing(self, volumes: DataSet) -> Mixing:
         """How the sources of what `scan` gave take turns."""
-        assert isinstance(volumes, VolumeSet)
+        assert isinstance(volumes, VolumeSet | MixedSet)
         weights = [source.weight for source in self.sources.values() if source.weight is not None]
         thousandths = tuple(round(THOUSAND * weight) for weight in weights)
         return Mixing(tuple(self.sources), volumes.blocks_of_sources, thousandths, self.samples)

@@ -292,6 +292,11 @@ class EpochOrder:
         """Global batches of the epoch."""
         return self._order.steps
 
+    @property
+    def lane_rows(self) -> int:
+        """q: the rows that one lane fills in each global batch."""
+        return self._order.lane_rows
+
     def rows(self, first_step: int, steps: int, lanes: range) -> Rows:
         """The rows of `steps` global batches from `first_step` on, of some lanes only.
 

@@ -1,7 +1,7 @@
 """How blocks come from the disk into memory, and in which order samples leave."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -15,13 +15,16 @@ from dtsflow.ranks.group import Group
 from dtsflow.ranks.node_memory import node_memory
 from dtsflow.reader.block_reader import Verify
 from dtsflow.reader.block_table import BlockTable, Flags, Layout
+from dtsflow.reader.image_store import ImageStore
 from dtsflow.reader.merging import Mixing
 from dtsflow.reader.mix import Mix, MixedSource
+from dtsflow.reader.mixed_store import MixedStore
 from dtsflow.reader.node_share import node_share
 from dtsflow.reader.order import Ints, Order, Shuffle
 from dtsflow.reader.pixel_store import PixelStore, pixel_store_bytes
 from dtsflow.reader.portions import Portions
 from dtsflow.reader.raw import RawStore, raw_bytes
+from dtsflow.reader.record_memory import window_share
 from dtsflow.reader.record_store import RecordStore
 from dtsflow.reader.resident import ResidentStore, resident_bytes
 from dtsflow.reader.samples import Bytes
@@ -32,11 +35,11 @@ from dtsflow.reader.subset import Subset
 from dtsflow.reader.whole_files import check_whole_files
 from dtsflow.volume.data_set import DataSet
 from dtsflow.volume.data_source import Source
+from dtsflow.volume.mixed_set import MixedSet
 from dtsflow.volume.order_from import arranged_as
 from dtsflow.volume.raw_pixels import RawPixels
 from dtsflow.volume.raw_set import RawSet
 from dtsflow.volume.record_set import RecordSet
-from dtsflow.volume.records import IndexedRecords
 from dtsflow.volume.volume_set import VolumeSet
 
 log = logging.getLogger(__name__)
@@ -59,7 +62,9 @@ class Reader:
             `blocks` also the blocks, `full` permutes single samples. A pixel set, or
             images in files, have no blocks and take `full` for both; records take what
             their loader allows.
-        window_bytes: Bytes of blocks that are shuffled together, over all lanes.
+        window_bytes: Bytes of blocks that are shuffled together, over all lanes. Of
+            records whose loader does not know their lengths it is what may be in memory
+            at a time; more ends the run.
         verify: `block` checks each block against its checksum as it is read, `file`
             also each whole file before, `none` only what the structure tells. Images in
             files are checked against their sizes, with `order_from` and any but `none`
@@ -69,7 +74,7 @@ class Reader:
         subset: The part of the data set to read; None: all of it. Of a mix, a part of
             all sources together.
         order_from: For images in files, the path of the volumes that were packed from
-            them: they give ids, blocks and labels.
+            them: they give ids, blocks and labels. The sources of a mix have their own.
         mix: The data sets to read as one, by name; None: there is one, the volume.
         mix_samples: Samples of an epoch of a mix with weights; None: as many as all
             sources have.
@@ -90,6 +95,11 @@ class Reader:
     def _check_mix(self) -> Self:
         if problem := Mix(self.mix or {}, self.mix_samples).problem():
             raise ValueError(problem)
+        if self.mix and self.order_from:
+            raise ValueError(
+                "order_from is for one data set, and mix names several: give it to the source "
+                "that it is for, as mix.NAME.order_from."
+            )
         return self
 
     def source(self, volume: Source | None) -> Source:
@@ -153,7 +163,7 @@ class Reader:
 
     def _choose_raw(self, found: DataSet) -> tuple[Mode, str]:
         if self.mode not in ("auto", "raw"):
-            whence = found.loader if isinstance(found, RecordSet) else found.paths[0]
+            whence = found.loader if isinstance(found, RecordSet) else _raw_place(found)
             raise PlanError(
                 f"reader.mode={self.mode} reads volumes, and {whence} was not packed. Use "
                 "raw or auto; or pack it first, with `dtsflow pack`."
@@ -163,6 +173,10 @@ class Reader:
         if isinstance(found, RecordSet):
             how = "one stream for each lane" if found.is_stream else "as workers need them"
             return "raw", f"auto: {found.loader} reads records, {how}"
+        if isinstance(found, MixedSet):
+            held = "pixels" if found.layout == "pixels" else "the blocks of volumes"
+            read = "" if found.layout == "pixels" else "workers read images from their own files, "
+            return "raw", f"auto: {_raw_place(found)} was not packed: {read}{held} stay in memory"
         how = "kept in memory" if found.layout == "pixels" else "read from their own files"
         return "raw", f"auto: nothing was packed, so images are {how}"
 
@@ -179,12 +193,14 @@ class Reader:
         `portions` is needed for a raw set alone.
         """
         if isinstance(volumes, RecordSet):
-            return 0  # nobody knows how long they are; a worker has those of its chunk
+            return 0  # that depends on the workers, so it is planned with the scratch
         if isinstance(volumes, RawSet):
             assert portions is not None
             return raw_bytes(volumes, portions)
         if isinstance(volumes, RawPixels):
             return pixel_store_bytes(volumes)
+        if isinstance(volumes, MixedSet):
+            return sum(_source_bytes(*part) for part in _parts(volumes, order))
         assert isinstance(volumes, VolumeSet)
         if mode == "resident":
             return resident_bytes(volumes, order.counts > 0)
@@ -206,7 +222,7 @@ class Reader:
 
         All ranks of `group` open alike: those of a node keep one copy of resident
         blocks. With `verify: file` all volumes are checked before, each by one rank.
-        `portions` is needed for a raw set alone. Windows are loaded into the memory
+        `portions` is needed for what was not packed. Windows are loaded into the memory
         `windows`, if it is given, of `planned_bytes` at least: phases that take turns
         share it.
 
@@ -217,13 +233,27 @@ class Reader:
         group = group or Alone()
         how = (self.io_threads, self.verify, self.io_retries)
         if isinstance(volumes, RecordSet):
-            return _record_store(volumes, portions)
+            assert portions is not None
+            return _record_store(volumes, portions, self.window_bytes)
         if isinstance(volumes, RawSet):
             assert portions is not None
             return RawStore(volumes, portions, *how)
         if isinstance(volumes, RawPixels):
             return PixelStore(volumes)
+        if isinstance(volumes, MixedSet):
+            delivery = order.epoch(start[0]).delivery(lanes, start[1])
+            return self._mixed(volumes, order, delivery, group)
         assert isinstance(volumes, VolumeSet)
+        self._check_files(volumes, group)
+        if mode == "resident":
+            deliver = partial(order.epoch(start[0]).delivery, first_step=start[1])
+            own, size = group.rank.index, group.rank.size
+            lanes_of = {peer: order.lanes_of(peer, size) for peer in group.peers if peer != own}
+            deliveries = [deliver(lanes_of.get(peer, lanes)) for peer in group.peers]
+            return self._resident(volumes, order.counts > 0, deliveries, group)
+        return StreamingStore(volumes, order, lanes, *how, memory=windows)
+
+    def _check_files(self, volumes: VolumeSet, group: Group) -> None:
         if self.verify is Verify.FILE:
             check_whole_files(
                 volumes, self.io_threads, slice(group.rank.index, None, group.rank.size)
@@ -231,13 +261,31 @@ class Reader:
             group.gather_texts("")  # nobody begins before all are checked
         elif self.verify is Verify.BLOCK and not volumes.has_checksums:
             log.info("no index, so no checksum for each block: only the structure is verified")
-        if mode == "resident":
-            delivery = partial(order.epoch(start[0]).delivery, first_step=start[1])
-            own, size = group.rank.index, group.rank.size
-            lanes_of = {peer: order.lanes_of(peer, size) for peer in group.peers if peer != own}
-            deliveries = [delivery(lanes_of.get(peer, lanes)) for peer in group.peers]
-            return self._resident(volumes, order.counts > 0, deliveries, group)
-        return StreamingStore(volumes, order, lanes, *how, memory=windows)
+
+    def _mixed(self, mix: MixedSet, order: Order, delivery: Ints, group: Group) -> MixedStore:
+        """A store for each source; this process alone has them."""
+        stores: list[Store] = []
+        try:
+            for number, (source, needed) in enumerate(_parts(mix, order)):
+                if isinstance(source, RawSet):
+                    first_id = int(mix.first_samples[number])
+                    stores.append(ImageStore(source, self.verify, self.io_retries, first_id))
+                    continue
+                first = mix.first_blocks[number]
+                inside = (delivery >= first) & (delivery < first + len(needed))
+                stores.append(self._of_source(source, needed, delivery[inside] - first, group))
+        except BaseException:
+            for store in stores:
+                store.close()
+            raise
+        return MixedStore(mix, stores)
+
+    def _of_source(self, source: DataSet, needed: Flags, delivery: Ints, group: Group) -> Store:
+        if isinstance(source, RawPixels):
+            return PixelStore(source)
+        assert isinstance(source, VolumeSet)
+        self._check_files(source, group)
+        return self._resident(source, needed, [delivery], Alone())
 
     def _resident(
         self, volumes: VolumeSet, needed: Flags, deliveries: Sequence[Ints], group: Group
@@ -251,11 +299,30 @@ class Reader:
         return ResidentStore(table, blocks, self.io_threads, self.verify, self.io_retries)
 
 
-def _record_store(records: RecordSet, portions: Portions | None) -> Store:
-    if isinstance(records.records, IndexedRecords):
-        return RecordStore(records.records)
-    assert portions is not None
-    return StreamStore(records, portions)
+def _record_store(records: RecordSet, portions: Portions, window_bytes: int) -> Store:
+    limit = window_share(portions, window_bytes) if records.lengths is None else None
+    if records.is_stream:
+        return StreamStore(records, portions, limit)
+    return RecordStore(records, limit)
+
+
+def _parts(mix: MixedSet, order: Order) -> Iterator[tuple[DataSet, Flags]]:
+    """Each source of a mix, and which of its blocks hold a sample that is read."""
+    for source, own in zip(mix.sources, order.sources, strict=True):
+        yield source, order.counts[own.start : own.stop] > 0
+
+
+def _source_bytes(source: DataSet, needed: Flags) -> int:
+    """What the store of a source keeps; nothing of images that workers read."""
+    if isinstance(source, RawPixels):
+        return pixel_store_bytes(source)
+    return resident_bytes(source, needed) if isinstance(source, VolumeSet) else 0
+
+
+def _raw_place(found: DataSet) -> Path:
+    """The first file or folder of a set that was not packed."""
+    sources = found.sources if isinstance(found, MixedSet) else (found,)
+    return next(one.paths[0] for one in sources if not isinstance(one, VolumeSet))
 
 
 def _why_not_streaming(volumes: VolumeSet, order: Order) -> str:

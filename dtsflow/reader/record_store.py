@@ -7,7 +7,9 @@ import numpy as np
 
 from dtsflow.errors import ClosedError
 from dtsflow.reader.order import EpochOrder, Ints, Rows
+from dtsflow.reader.record_memory import RecordMemory
 from dtsflow.reader.samples import Samples
+from dtsflow.volume.record_set import RecordSet
 from dtsflow.volume.records import IndexedRecords, RecordReader
 
 
@@ -27,29 +29,45 @@ class RecordStore:
     """Reads records when a worker asks for them; satisfies Store.
 
     A batch is filled while another one is in use, so that is read-ahead enough for what
-    lies in the page cache; a slow source wants more workers than CPUs.
+    lies in the page cache; a slow source wants more workers than CPUs. A chunk is there
+    twice while it is joined. More than `limit` bytes are refused.
     """
 
     threads: Sequence[threading.Thread] = ()
     retries = 0
 
-    def __init__(self, records: IndexedRecords) -> None:
-        self._records = records
+    def __init__(self, records: RecordSet, limit: int | None = None) -> None:
+        assert isinstance(records.records, IndexedRecords)
+        self._records = records.records
+        self._memory = RecordMemory(records, limit)
         self._own = threading.local()
         self._readers: list[_Reader] = []
         self._lock = threading.Lock()
         self._closed = False
 
-    def begin(self, epoch: EpochOrder, steps: range, timeout_s: float = 300.0) -> None:
-        """Begin a pass; there is nothing to prepare."""
+    def begin(
+        self,
+        epoch: EpochOrder,  # noqa: ARG002  # rows are asked for by their ids
+        steps: range,  # noqa: ARG002  # of which only those come
+        timeout_s: float = 300.0,  # noqa: ARG002  # workers of the pass before have left it
+    ) -> None:
+        """Begin a pass, with no record in memory."""
+        self._memory.begin()
 
     def gather(self, rows: Rows) -> Samples:
-        """The records of `rows`, all valid."""
+        """The records of `rows`, all valid.
+
+        Raises:
+            VolumeError: One cannot be read, or is longer than its loader said.
+            MemoryPlanError: They take more memory than is allowed.
+        """
         found = self._reader().read(rows.ids)
+        self._memory.lend(rows, found, times=2)
         return joined(found, rows.ids)
 
     def release(self, rows: Rows) -> None:
-        """Nothing: whoever gathered them owns them."""
+        """Count them no more: whoever gathered them owns them."""
+        self._memory.give_back(rows)
 
     def end(self) -> None:
         """End a pass; nobody waits in it."""

@@ -8,6 +8,7 @@ import numpy as np
 from dtsflow.errors import ClosedError, SetError
 from dtsflow.reader.order import EpochOrder, Ints, Rows, Shuffle
 from dtsflow.reader.portions import Portions
+from dtsflow.reader.record_memory import RecordMemory
 from dtsflow.reader.record_store import joined
 from dtsflow.reader.samples import Samples
 from dtsflow.volume.record_set import RecordSet
@@ -19,13 +20,15 @@ class StreamStore:
 
     A lane's records up to the last one that was asked for are read, and kept until
     their rows are released: as many as the buffer, and those of two batches, at most.
+    With the copies that workers have, more than `limit` bytes are refused.
     """
 
     threads: Sequence[threading.Thread] = ()
     retries = 0
 
-    def __init__(self, records: RecordSet, portions: Portions) -> None:
+    def __init__(self, records: RecordSet, portions: Portions, limit: int | None = None) -> None:
         self._set = records
+        self._memory = RecordMemory(records, limit)
         self._portions = portions
         self._lanes: dict[int, _Lane] = {}
         selection = portions.selection
@@ -33,12 +36,13 @@ class StreamStore:
 
     def begin(
         self,
-        epoch: EpochOrder,  # noqa: ARG002  # rows are asked for by their ids
+        epoch: EpochOrder,
         steps: range,
         timeout_s: float = 300.0,  # noqa: ARG002  # workers of the pass before have left it
     ) -> None:
         """Begin a pass: the lanes go to where its first batch begins."""
         self._close_lanes(wait=True)
+        self._memory.begin()
         order = self._portions.order
         buffer = self._set.records.buffer or 1
         size = buffer if order.shuffle is Shuffle.WINDOWS else 1
@@ -48,20 +52,31 @@ class StreamStore:
             first = steps.start * order.lane_rows
             if first < len(own):
                 # The window of that record began here, and may be half delivered.
-                window = int(own[first]) // size * size
-                self._lanes[lane] = _Lane(self._set, own[own >= window])
+                window = int(np.searchsorted(own, int(own[first]) // size * size))
+                left = own[window:]
+                if window < first:
+                    gone = _delivered(epoch, lane, window, steps.start)
+                    left = np.setdiff1d(left, self._ids[gone])
+                self._lanes[lane] = _Lane(self._set, left, self._memory)
 
     def gather(self, rows: Rows) -> Samples:
-        """The records of `rows`, all valid; reads up to them."""
+        """The records of `rows`, all valid; reads up to them.
+
+        Raises:
+            VolumeError: One cannot be read, or is longer than its loader said.
+            MemoryPlanError: They take more memory than is allowed.
+        """
         found: list[bytes] = []
         for lane, ids in _by_lane(rows):
             found += self._lanes[lane].take(ids)
+        self._memory.lend(rows, found, times=1)
         return joined(found, rows.ids)
 
     def release(self, rows: Rows) -> None:
         """Let go of the records of an earlier `gather`."""
         for lane, ids in _by_lane(rows):
             self._lanes[lane].release(ids)
+        self._memory.give_back(rows)
 
     def end(self) -> None:
         """End the pass; who reads in it is told so at its next record."""
@@ -87,9 +102,10 @@ class StreamStore:
 class _Lane:
     """One lane of a pass; `own` are the ids of its records that are left."""
 
-    def __init__(self, records: RecordSet, own: Ints) -> None:
+    def __init__(self, records: RecordSet, own: Ints, memory: RecordMemory) -> None:
         self._set = records
         self._own = own
+        self._memory = memory
         self._read = 0  # how many of `own`
         self.next = int(own[0])  # the record that the stream gives next
         self._stream: Iterator[bytes] | None = None
@@ -106,8 +122,7 @@ class _Lane:
 
     def release(self, ids: Ints) -> None:
         with self._lock:
-            for number in ids.tolist():
-                del self._kept[number]
+            self._memory.drop([self._kept.pop(number) for number in ids.tolist()])
 
     def close(self, *, wait: bool) -> None:
         if self._lock.acquire(blocking=wait):
@@ -133,9 +148,16 @@ class _Lane:
                 f"counted {len(self._set.records):,}. Something wrote to the source: start again."
             ) from None
         if self.next == self._own[self._read]:
+            self._memory.keep(record)
             self._kept[self.next] = record
             self._read += 1
         self.next += 1
+
+
+def _delivered(epoch: EpochOrder, lane: int, first: int, step: int) -> Ints:
+    """A lane's records before a step, from its row `first` on or before, by place."""
+    q = epoch.lane_rows
+    return epoch.rows(first // q, step - first // q, range(lane, lane + 1)).ids
 
 
 def _by_lane(rows: Rows) -> Iterator[tuple[int, Ints]]:

@@ -16,6 +16,12 @@ from dtsflow.station.substitutes import Substitutes
 from dtsflow.station.zone import Zone
 from dtsflow.volume.data_set import DataSet
 
+# What to do where no sample is good, by whether samples are records.
+_MEND = {
+    False: "Copy or pack the volumes again; `dtsflow verify` says what is damaged.",
+    True: "Mend them at their source, or see whether decode.parser is for such records.",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class BadSample:
@@ -24,8 +30,10 @@ class BadSample:
     Attributes:
         row: The row, among those of this rank.
         sample_id: Its id.
-        label: Its label; None where the whole block is damaged, and labels with it.
-        where: Its file, block and index.
+        label: Its label; None where the whole block is damaged, and labels with it, and
+            of a record, which has none.
+        where: Its file, block and index; of a record what its loader says, as file and
+            line.
         reason: Why it is bad.
         substitute: The sample_id that the row has instead; None in a masked row.
     """
@@ -36,6 +44,12 @@ class BadSample:
     where: str
     reason: str
     substitute: int | None
+
+    @property
+    def named(self) -> str:
+        """Its place, its label if it has one, and its id, in words."""
+        label = "" if self.label is None else f"label {self.label}, "
+        return f"{self.where} ({label}sample_id {self.sample_id})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +90,7 @@ class BadSamples:
         self._lock = threading.Lock()
 
     def fill(self, step: int, chunk: Chunk, engine: Engine) -> None:
-        """Write a chunk of batch `step` whole: pixels, labels, ids and `valid`.
+        """Write a chunk of batch `step` whole: pixels, labels, columns, ids, `valid`.
 
         Raises:
             DecodeError: A sample is bad and must not be, or all are; says where it
@@ -95,7 +109,7 @@ class BadSamples:
                 self._found.setdefault(step, []).extend(found)
             good = np.delete(np.arange(len(samples)), list(bad))
             samples, places = samples.only(good), places[good]
-        _enter(samples, zone, places)
+        self._enter(samples, zone, places)
 
     def of_batch(self, step: int) -> list[BadSample]:
         """The bad samples of a filled batch, by row; they are given once."""
@@ -108,10 +122,11 @@ class BadSamples:
         samples = chunk.samples
         row, sample_id = int(chunk.places[number]), int(samples.ids[number])
         is_refused = number in samples.refused
+        is_record = self._volumes.layout == "records"
         bad = BadSample(
             row=row,
             sample_id=sample_id,
-            label=None if is_refused else int(samples.labels[number]),
+            label=None if is_refused or is_record else int(samples.labels[number]),
             where=self._volumes.where(sample_id),
             reason=str(error),
             substitute=None,
@@ -119,7 +134,6 @@ class BadSamples:
         block = int(chunk.rows.blocks[number])
         is_all = is_refused and self._substitutes.are_all_in(block)
         if is_all or self._on_error == "raise":
-            is_record = self._volumes.layout == "records"
             refusal = _refusal(bad, is_refused=is_refused, is_record=is_record)
             raise refusal from (None if is_refused else error)
         if self._on_error == "mask":
@@ -141,22 +155,17 @@ class BadSamples:
         for found in candidates:
             candidate = dataclasses.replace(found, stands_for=stands_for)
             if not engine.fill(candidate, self._address, chunk.zone, place):
-                _enter(candidate, chunk.zone, place)
+                self._enter(candidate, chunk.zone, place)
                 return int(candidate.ids[0])
             if engine.probe(candidate):
                 self._substitutes.give_up(int(candidate.ids[0]))
         raise DecodeError(
-            f"every sample of {self._substitutes.whence} is bad, so none can replace {bad.where} "
-            f"(sample_id {bad.sample_id}): {bad.reason}. Copy or pack the volumes again; "
-            "`dtsflow verify` says what is damaged."
+            f"every sample of {self._substitutes.whence} is bad, so none can replace {bad.named}: "
+            f"{bad.reason}. {_MEND[self._volumes.layout == 'records']}"
         )
 
-
-def _enter(samples: Samples, zone: Zone, places: Places) -> None:
-    """Say of rows whose pixels are written what they show."""
-    zone.labels[places] = samples.labels
-    zone.sample_ids[places] = samples.ids
-    zone.valid[places] = True
+    def _enter(self, samples: Samples, zone: Zone, places: Places) -> None:
+        zone.enter_rows(places, samples.labels, samples.ids, self._volumes.columns)
 
 
 def _refusal(bad: BadSample, *, is_refused: bool, is_record: bool) -> DtsflowError:
@@ -165,11 +174,11 @@ def _refusal(bad: BadSample, *, is_refused: bool, is_record: bool) -> DtsflowErr
         return BlockError(bad.reason)
     if is_record:
         return DecodeError(
-            f"{bad.where} (sample_id {bad.sample_id}) cannot be parsed: {bad.reason}. Mend it at "
-            "its source; or go on without it: decode.on_error=replace or mask."
+            f"{bad.named} cannot be parsed: {bad.reason}. Mend it at its source; or go on "
+            "without it: decode.on_error=replace or mask."
         )
     return DecodeError(
-        f"{bad.where} (label {bad.label}, sample_id {bad.sample_id}) cannot be decoded: "
-        f"{bad.reason}. Replace or remove the image at its source, and pack again if it was "
-        "packed; or go on without it: decode.on_error=replace or mask."
+        f"{bad.named} cannot be decoded: {bad.reason}. Replace or remove the image at its "
+        "source, and pack again if it was packed; or go on without it: decode.on_error=replace "
+        "or mask."
     )

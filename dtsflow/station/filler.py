@@ -4,17 +4,21 @@ import time
 
 import numpy as np
 
+from dtsflow.reader.order import Rows
 from dtsflow.reader.row_table import RowTable
 from dtsflow.reader.store import Store
 from dtsflow.station.bad_samples import BadSamples, Chunk
 from dtsflow.station.batch_operations import BatchOperations
-from dtsflow.station.engine import Engine
+from dtsflow.station.engine import Engine, Places
 from dtsflow.station.turns import ZONES
 from dtsflow.station.zone import Zone
 
 
 class Filler:
-    """Fills chunks of `chunk_rows` consecutive rows; one a worker and pass."""
+    """Fills chunks of `chunk_rows` consecutive rows; one a worker and pass.
+
+    `by_source` says that the store gives rows of one source of a mix at a time.
+    """
 
     def __init__(  # noqa: PLR0913  # a worker's parts, joined in one place only
         self,
@@ -26,6 +30,7 @@ class Filler:
         engine: Engine,
         *,
         batch: BatchOperations | None = None,
+        by_source: bool = False,
     ) -> None:
         self._store = store
         self._table = table
@@ -34,6 +39,7 @@ class Filler:
         self._bad_samples = bad_samples
         self._engine = engine
         self._batch = batch
+        self._by_source = by_source
 
     def __call__(self, step: int, chunk: int) -> None:
         """Write the rows of chunk `chunk` of global batch `step`.
@@ -59,6 +65,15 @@ class Filler:
             zone.clear_rows(slice(first, first + len(rows)))
             present = np.flatnonzero(rows.valid)
             rows, places = rows.only(present), places[present]
+        if not self._by_source or rows.sources is None:
+            self._fill_rows(step, rows, places, zone)
+            return
+        for source in np.unique(rows.sources).tolist():
+            own = np.flatnonzero(rows.sources == source)
+            self._fill_rows(step, rows.only(own), places[own], zone)
+
+    def _fill_rows(self, step: int, rows: Rows, places: Places, zone: Zone) -> None:
+        """Write valid rows of one `gather`."""
         if not len(rows):
             return
         began = time.perf_counter()

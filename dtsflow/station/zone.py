@@ -1,13 +1,14 @@
 """One half of the station: the arrays that one batch is written into."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from dtsflow.spec import IMAGES
+from dtsflow.volume.columns import Column
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +55,20 @@ class Zone:
         if name == IMAGES:
             return Field(self.padded, self.images, self.data_offset)
         return self.fields[name]
+
+    def enter_rows(
+        self,
+        places: npt.NDArray[np.int64],
+        labels: npt.NDArray[np.int32],
+        sample_ids: npt.NDArray[np.int64],
+        columns: Sequence[Column] = (),
+    ) -> None:
+        """Say of rows whose pixels are written what they show: all that a set knows."""
+        self.labels[places] = labels
+        self.sample_ids[places] = sample_ids
+        self.valid[places] = True
+        for column in columns:
+            self.fields[column.field.name].array[places] = column.values[sample_ids]
 
     def clear_rows(self, rows: slice) -> None:
         """Make `rows` missing: no sample, label -1, id -1, zeros in all else."""

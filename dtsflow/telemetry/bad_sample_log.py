@@ -31,8 +31,9 @@ class BadRow:
         step: The global batch.
         row: The row of it.
         sample_id: Id of the bad sample.
-        label: Its label; None where the whole block is damaged, and labels with it.
-        where: Its file, block and index.
+        label: Its label; None where the whole block is damaged, and labels with it, and
+            of a record, which has none.
+        where: Its file, block and index; of a record what its loader says.
         reason: Why it is bad.
         action: `replace` or `mask`.
         substitute: The sample_id that the row has instead; None in a masked row.
@@ -87,9 +88,8 @@ class BadSampleLog:
             last = found[self._max_errors - self.count]
             raise DecodeError(
                 f"decode.max_errors={self._max_errors} bad samples were allowed, and one more was "
-                f"found: {last.where} (label {last.label}, sample_id {last.sample_id}): "
-                f"{last.reason}. Find out what happened to the data set, with `dtsflow verify "
-                f"--decode`, or allow more."
+                f"found: {last.named}: {last.reason}. Find out what happened to the data set (to "
+                "packed volumes, with `dtsflow verify --decode`), or allow more."
             )
         rows = [
             BadRow(

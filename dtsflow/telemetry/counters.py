@@ -15,11 +15,13 @@ class PhaseCounters:
         images: Valid rows so far.
         steps: Batches so far.
         waited_s: Seconds the consumer waited for them.
+        bad_samples: Rows so far that were masked, or have a substitute.
     """
 
     images: int = 0
     steps: int = 0
     waited_s: float = 0.0
+    bad_samples: int = 0
 
 
 @dataclass(slots=True)
@@ -35,7 +37,6 @@ class Counters:
         waited_s: Seconds the consumer waited for batches.
         images: Valid rows so far.
         steps: Batches so far.
-        bad_samples: Rows so far that were masked, or have a substitute.
         phases: The same by phase.
     """
 
@@ -47,7 +48,6 @@ class Counters:
     waited_s: float = 0.0
     images: int = 0
     steps: int = 0
-    bad_samples: int = 0
     phases: dict[str, PhaseCounters] = field(default_factory=dict)
 
     def delivered(self, valid: npt.NDArray[np.bool_], asked: float, phase: str) -> None:
@@ -64,6 +64,15 @@ class Counters:
         self.waited_s += now - asked
         self.images += images
         self.steps += 1
+
+    def bad(self, count: int, phase: str) -> None:
+        """Say how many rows of `phase` were masked or have a substitute so far."""
+        self.phases.setdefault(phase, PhaseCounters()).bad_samples = count
+
+    @property
+    def bad_samples(self) -> int:
+        """Rows of all phases so far that were masked, or have a substitute."""
+        return sum(of_phase.bad_samples for of_phase in self.phases.values())
 
     @property
     def images_per_s(self) -> float:

@@ -1,12 +1,13 @@
 """The report of a run of several ranks, from those of each."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from dtsflow.consumer.digest import add_sequences
+from dtsflow.volume.split import Split
 
-_SUMS = ("images", "images_per_s", "bad_samples")
+_SUMS = ("images", "bad_samples")
 _ROW = ("images", "steps", "images_per_s", "first_batch_s", "peak_rss_bytes", "bad_samples")
 
 
@@ -15,18 +16,31 @@ def ranks_report(reports: Sequence[dict[str, Any]], *, level: bool = True) -> di
 
     Images, images a second and bad samples are those of all ranks; `spread` has the
     least, middle and most images a second and seconds waited of a rank. Of digests,
-    `sequence` adds up; `samples`, which does not, is null. Ranks that are not `level`
-    were stopped at different batches: what some had more of comes again when the run
-    goes on, so there is no digest.
+    `sequence` adds up; `samples`, which does not, is null. What is broadcast in a phase
+    is the same on all ranks and counts once, in all of these; its `sequence` is null if
+    it was not the same after all. Ranks that are not `level` were stopped at different
+    batches: what some had more of comes again when the run goes on, so there is no
+    digest.
     """
-    whole = dict(reports[0])
-    whole |= {name: sum(one[name] for one in reports) for name in _SUMS}
+    first = reports[0]
+    broadcast = {
+        name for name, one in first["phases"].items() if one["split"] == Split.BROADCAST.value
+    }
+    again = [_counted_before(one, broadcast) for one in reports[1:]]
+    whole = dict(first)
+    for name in _SUMS:
+        whole[name] = sum(one[name] for one in reports) - sum(one[name] for one in again)
+    whole["images_per_s"] = first["images_per_s"] + sum(
+        one["images_per_s"] * (1 - twice["images"] / max(1, one["images"]))
+        for one, twice in zip(reports[1:], again, strict=True)
+    )
     whole["phases"] = {
-        phase: {**of_phase, "images": sum(one["phases"][phase]["images"] for one in reports)}
+        phase: {**of_phase, **_of_phase(phase, reports, broadcast)}
         for phase, of_phase in whole["phases"].items()
     }
     digests = [one["digest"] for one in reports if one["digest"] is not None]
-    whole["digest"] = _digest(digests) if level and len(digests) == len(reports) else None
+    complete = level and len(digests) == len(reports)
+    whole["digest"] = _digest(digests, broadcast) if complete else None
     rows = [
         {
             "rank": rank,
@@ -44,16 +58,39 @@ def _spread(values: list[float]) -> dict[str, float]:
     return {"min": min(values), "median": median(values), "max": max(values)}
 
 
-def _digest(digests: list[dict[str, Any]]) -> dict[str, Any]:
+def _counted_before(report: Mapping[str, Any], broadcast: Container[str]) -> dict[str, int]:
+    """What a rank after the first has of rows that the first one has, too."""
+    phases = [one for name, one in report["phases"].items() if name in broadcast]
+    return {name: sum(one[name] for one in phases) for name in _SUMS}
+
+
+def _of_phase(
+    phase: str, reports: Sequence[Mapping[str, Any]], broadcast: Container[str]
+) -> dict[str, int]:
+    own = [one["phases"][phase] for one in reports[: 1 if phase in broadcast else None]]
+    return {name: sum(one[name] for one in own) for name in _SUMS}
+
+
+def _digest(digests: Sequence[Mapping[str, Any]], broadcast: Container[str]) -> dict[str, Any]:
     found: dict[tuple[str, int], list[str]] = {}
     for digest in digests:
         for part in digest["epochs"]:
             found.setdefault((part["phase"], part["epoch"]), []).append(part["sequence"])
+    sequences = {
+        (phase, epoch): _same(own, len(digests)) if phase in broadcast else add_sequences(own)
+        for (phase, epoch), own in sorted(found.items())
+    }
+    known = [sequence for sequence in sequences.values() if sequence is not None]
     return {
         "samples": None,
-        "sequence": add_sequences([digest["sequence"] for digest in digests]),
+        "sequence": add_sequences(known) if len(known) == len(sequences) else None,
         "epochs": [
-            {"phase": phase, "epoch": epoch, "samples": None, "sequence": add_sequences(sequences)}
-            for (phase, epoch), sequences in sorted(found.items())
+            {"phase": phase, "epoch": epoch, "samples": None, "sequence": sequence}
+            for (phase, epoch), sequence in sequences.items()
         ],
     }
+
+
+def _same(sequences: Sequence[str], ranks: int) -> str | None:
+    """The one that all ranks have; None if they differ."""
+    return sequences[0] if len(sequences) == ranks and len(set(sequences)) == 1 else None

@@ -57,9 +57,11 @@ def _phase(plan: Plan, counters: Counters, name: str) -> dict[str, Any]:
     mode, reason = plan.reading[name]
     return {
         "images": counted.images,
+        "bad_samples": counted.bad_samples,
         "steps": counted.steps,
         "steps_per_epoch": plan.phases[name].order.steps,
         "wait_s": counted.waited_s,
+        "split": plan.phases[name].split.value,
         "reader": {"mode": mode, "reason": reason},
     }
 

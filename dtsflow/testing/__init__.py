@@ -5,6 +5,7 @@ that the engine relies on: each ends with an `AssertionError` that says what was
 """
 
 from dtsflow.testing.consumers import check_consumer, record_batch
+from dtsflow.testing.image_lists import check_image_loader
 from dtsflow.testing.images import check_decoder, check_operation
 from dtsflow.testing.records import check_loader, check_parser, check_record_operation
 from dtsflow.testing.volumes import (
@@ -20,6 +21,7 @@ __all__ = [
     "BlockSamples",
     "check_consumer",
     "check_decoder",
+    "check_image_loader",
     "check_loader",
     "check_operation",
     "check_parser",

@@ -1,18 +1,29 @@
 """Checks of what a plugin for records has: loader, parser and operations."""
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice, pairwise
 
 import numpy as np
 
 from dtsflow.decode.parser import Arrays, Parser, Parsing
+from dtsflow.errors import PlanError
 from dtsflow.po.named_fields import check_fields
 from dtsflow.po.record_operation import RecordOperation
+from dtsflow.ranks.rank import Rank
+from dtsflow.reader.order import Order, Shuffle, Tail
+from dtsflow.reader.portions import Portions
+from dtsflow.reader.reader import Reader
+from dtsflow.record_phase import own_lanes, record_shuffle
 from dtsflow.seed.draws import Draws, operation_draws
 from dtsflow.spec import Field
 from dtsflow.testing.sameness import assert_same, filled, pickled, whole
+from dtsflow.volume.record_lengths import lengths_of
+from dtsflow.volume.record_set import RecordSet
 from dtsflow.volume.records import IndexedRecords, Loader, StreamedRecords
+from dtsflow.volume.split import Split, split_of
 
 _LANES = 4
 
@@ -20,8 +31,9 @@ _LANES = 4
 def check_loader(loader: Loader) -> list[bytes]:
     """Check a loader on a small data set, and answer all of its records.
 
-    It pickles, finds the same each time, reads the same in whatever order, and its
-    records split over lanes are the whole.
+    It pickles, finds the same each time, and reads the same in whatever order. With the
+    split that its records say, ranks have the whole together, or each has it; for that
+    it must not take a share by itself, as RANK and WORLD_SIZE tell it.
 
     Raises:
         AssertionError: It does not.
@@ -33,6 +45,11 @@ def check_loader(loader: Loader) -> list[bytes]:
     assert count, f"{name} finds no record in this data set"
     assert len(again) == count, f"{name} finds {count} records, then {len(again)}"
     assert records.digest() == again.digest(), f"{name}: the digest of the same records differs"
+    try:
+        split, lengths = split_of(records, name), lengths_of(records, count, name)
+    except PlanError as error:
+        raise AssertionError(str(error)) from error
+    assert split is split_of(again, name), f"{name}: the split of the same records differs"
     json.dumps([records.digest(), *(records.where(number) for number in range(count))])
     if isinstance(records, IndexedRecords):
         found = _indexed(name, records)
@@ -46,6 +63,11 @@ def check_loader(loader: Loader) -> list[bytes]:
     assert found == other, f"{name}: a record depends on which were read before it"
     for number, record in enumerate(found):
         assert isinstance(record, bytes), f"{name}: record {number} is {type(record).__name__}"
+        assert lengths is None or len(record) <= lengths[number], (
+            f"{name}: record {number} has {len(record)} bytes, and its length is {lengths[number]}"
+        )
+    for ranks in (2, _LANES):
+        _check_split(loader, found, split, ranks)
     return found
 
 
@@ -135,6 +157,62 @@ def _indexed(name: str, records: object, *, backwards: bool = False) -> list[byt
     finally:
         reader.close()
     return [found[number] for number in numbers]
+
+
+def _check_split(loader: Loader, found: Sequence[bytes], split: Split, ranks: int) -> None:
+    """Read an epoch as so many ranks do, each with a loader of its own."""
+    name = type(loader).__name__
+    parts: list[list[bytes]] = []
+    for rank in range(ranks):
+        with _told(rank, ranks):
+            records = pickled(loader).records()
+            parts.append(_of_rank(RecordSet(name, records), Rank(rank, ranks)))
+    is_broadcast = split is Split.BROADCAST
+    together = parts if is_broadcast else [[record for part in parts for record in part]]
+    for part in together:
+        assert sorted(part) == sorted(found), (
+            f"{name}: {ranks} ranks of split {split.value} have {len(part)} records "
+            f"{'each' if is_broadcast else 'together'}, not the {len(found)} that there are"
+        )
+
+
+@contextmanager
+def _told(rank: int, ranks: int) -> Iterator[None]:
+    """Have the environment of a rank."""
+    told = {"RANK": str(rank), "WORLD_SIZE": str(ranks)}
+    before = {name: os.environ.get(name) for name in told}
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _of_rank(records: RecordSet, rank: Rank) -> list[bytes]:
+    """The records that a rank is given in an epoch, batch by batch."""
+    shuffle = record_shuffle(Shuffle.BLOCKS, records, Tail.PAD)
+    order = Order(records.counts, _LANES, _LANES, seed=0, shuffle=shuffle)
+    portions = Portions(order, own_lanes(records, order, rank), _LANES)
+    table = portions.table(order.epoch(0))
+    store = Reader().open("raw", records, order, portions.lanes, portions=portions)
+    found: list[bytes] = []
+    try:
+        store.begin(order.epoch(0), range(order.steps))
+        for step in range(order.steps):
+            rows = table.rows(step)
+            rows = rows.only(np.flatnonzero(rows.valid))
+            if len(rows):
+                samples = store.gather(rows)
+                found += [bytes(samples.data(number)) for number in range(len(samples))]
+                store.release(rows)
+        store.end()
+    finally:
+        store.close()
+    return found
 
 
 def _streamed(records: StreamedRecords, count: int) -> list[bytes]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtsflow.spec import ImageSpec
+from dtsflow.volume.columns import Column
 
 # Compressed images in blocks, pixels behind one another, images one by one in files, or
 # records that a plugin reads.
@@ -68,6 +69,10 @@ class DataSet(Protocol):
     @property
     def known_labels(self) -> npt.NDArray[np.int32] | None:
         """The label of every sample; None where it takes reading, see `read_labels`."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What is known of each image beside its label; for most sets nothing."""
 
     @property
     def paths(self) -> Sequence[Path]:

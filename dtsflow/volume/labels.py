@@ -9,6 +9,7 @@ import numpy.typing as npt
 from dtsflow.volume.data_set import DataSet
 from dtsflow.volume.file import SCAN_THREADS
 from dtsflow.volume.indexes import read_indexes
+from dtsflow.volume.mixed_set import MixedSet
 from dtsflow.volume.volume_set import VolumeSet
 
 Labels = npt.NDArray[np.int32]
@@ -25,6 +26,8 @@ def read_labels(data: DataSet) -> Labels:
     """
     if data.known_labels is not None:
         return data.known_labels
+    if isinstance(data, MixedSet):
+        return np.concatenate([read_labels(source) for source in data.sources])
     assert isinstance(data, VolumeSet)
     return _read(data)
 

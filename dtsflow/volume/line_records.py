@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtsflow.errors import VolumeError
+from dtsflow.volume.split import Split
 
 _PIECE_BYTES = 1 << 22
 _NEWLINE = ord("\n")
@@ -30,6 +31,7 @@ class LineRecords:
         first_lines: The number of each file's first line, counting all.
         content: SHA-256 over all bytes of all files.
         buffer: How many neighbours may be shuffled.
+        split: What each rank is given of a global batch.
     """
 
     paths: tuple[Path, ...]
@@ -39,6 +41,7 @@ class LineRecords:
     first_lines: Ints
     content: str
     buffer: int | None = None
+    split: Split = Split.ROWS
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -47,6 +50,11 @@ class LineRecords:
         """The file and line, counted from 1."""
         file = self.file_of(number)
         return f"{self.paths[file]}, line {number - int(self.first_lines[file]) + 1}"
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the list of lines."""
+        return self.starts.nbytes + self.lengths.nbytes + self.first_lines.nbytes
 
     def digest(self) -> str:
         """What the files hold; not what they are called."""
@@ -98,7 +106,9 @@ class LineReader:
         return self._files[file]
 
 
-def list_lines(paths: Sequence[Path], buffer: int | None = None) -> LineRecords:
+def list_lines(
+    paths: Sequence[Path], buffer: int | None = None, split: Split = Split.ROWS
+) -> LineRecords:
     """Find the lines of files; a file's last one needs no end.
 
     Raises:
@@ -121,6 +131,7 @@ def list_lines(paths: Sequence[Path], buffer: int | None = None) -> LineRecords:
         np.array(first_lines[:-1], np.int64),
         content.hexdigest(),
         buffer,
+        split,
     )
 
 

@@ -53,7 +53,10 @@ def arranged_as(found: DataSet, path: str | Path, cache: Path | None = None) -> 
         crcs=packed.crcs if are_same else None,
         names_classes=volumes.names_classes,
     )
-    return RawSet(runs, packed.labels, volumes.class_names, arrangement=arrangement)
+    columns = tuple(column.taken(packed.numbers) for column in found.columns)
+    return RawSet(
+        runs, packed.labels, volumes.class_names, arrangement=arrangement, columns=columns
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

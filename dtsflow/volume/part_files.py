@@ -11,6 +11,7 @@ from typing import Self
 from dtsflow.errors import SetError, VolumeError
 from dtsflow.volume.line_records import LineRecords, list_lines
 from dtsflow.volume.package_folder import folder_at
+from dtsflow.volume.split import Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,17 @@ class PartFiles:
         """Read them from the beginning; use it in a `with`."""
         return PartStream(self.paths)
 
-    def lines(self, *, buffer: int | None = None) -> LineRecords:
-        """Each line as a record, without its end; `buffer` as `Records` has it.
+    def lines(self, *, buffer: int | None = None, split: Split = Split.ROWS) -> LineRecords:
+        """Each line as a record, without its end.
+
+        `buffer` and `split` are as `Records` has them.
 
         All of the files is read once, to find the lines.
 
         Raises:
             VolumeError: A file cannot be read.
         """
-        return list_lines(self.paths, buffer)
+        return list_lines(self.paths, buffer, split)
 
 
 class PartStream:

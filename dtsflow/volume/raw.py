@@ -83,7 +83,7 @@ class Raw:
         listing = choose(found, choice).listing
         _log_left_out(place, listing)
         is_relabelled = found.has_label_fields or choice != Choice()
-        return raw_set(place, listing, is_relabelled=is_relabelled)
+        return raw_set(listing.root or place, listing, is_relabelled=is_relabelled)
 
 
 def _path(given: str | None) -> Path | None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dtsflow.errors import SetError
 from dtsflow.spec import ImageSpec
+from dtsflow.volume.columns import Column
 from dtsflow.volume.data_set import Layout
 from dtsflow.volume.format import Kind
 from dtsflow.volume.small import SMALL_SETS, SmallSet
@@ -89,6 +90,11 @@ class RawPixels:
     def names_classes(self) -> bool:
         """They have names."""
         return True
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """None: the files have labels only."""
+        return ()
 
     @property
     def paths(self) -> Sequence[Path]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dtsflow.errors import SetError
 from dtsflow.spec import ImageSpec
+from dtsflow.volume.columns import Column
 from dtsflow.volume.data_set import Layout
 from dtsflow.volume.image_runs import ImageRuns
 from dtsflow.volume.source.listing import NO_CLASS, Listing
@@ -39,9 +40,9 @@ class Arrangement:
 class RawSet:
     """Images in the order of their ids; satisfies DataSet.
 
-    Without an arrangement that order is the one of their names, and all are one block.
-    `is_relabelled` says that the labels come from a file or from fields of the samples
-    and not from the folders.
+    Without an arrangement that order is the one they were listed in, and all are one
+    block. `is_relabelled` says that the labels come from a file or from fields of the
+    samples and not from the folders. `columns` are what a list says of each image.
     """
 
     runs: ImageRuns
@@ -49,6 +50,7 @@ class RawSet:
     class_names: tuple[str, ...]
     is_relabelled: bool = False
     arrangement: Arrangement | None = None
+    columns: tuple[Column, ...] = ()
     counts: Ints = field(init=False, repr=False)
     first_ids: Ints = field(init=False, repr=False)
 
@@ -59,6 +61,7 @@ class RawSet:
             values.flags.writeable = False
             object.__setattr__(self, name, values)
         assert counts.sum() == len(self.runs) == len(self.labels)
+        assert all(len(column) == len(self.runs) for column in self.columns)
 
     @property
     def num_blocks(self) -> int:
@@ -126,10 +129,19 @@ class RawSet:
         return self.runs.where(sample_id)
 
     def fingerprint(self) -> str:
-        """SHA-256 over the sorted names and sizes, and labels that no folder gives.
+        """SHA-256 over names and sizes, and labels that no folder gives.
 
-        With an arrangement it is what that says.
+        With an arrangement it is what that says. Columns count, too, where there are
+        any: then it is SHA-256 over that, as hexadecimal text, and each of them.
         """
+        if not self.columns:
+            return self._fingerprint_of_images()
+        state = hashlib.sha256(self._fingerprint_of_images().encode())
+        for column in self.columns:
+            state.update(column.fact())
+        return state.hexdigest()
+
+    def _fingerprint_of_images(self) -> str:
         if self.arrangement is not None:
             return self.arrangement.fingerprint
         state = hashlib.sha256()

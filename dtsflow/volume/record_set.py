@@ -10,8 +10,11 @@ import numpy.typing as npt
 
 from dtsflow.errors import PlanError
 from dtsflow.spec import ImageSpec
+from dtsflow.volume.columns import Column
 from dtsflow.volume.data_set import Layout
+from dtsflow.volume.record_lengths import bytes_held_by, lengths_of
 from dtsflow.volume.records import IndexedRecords, StreamedRecords
+from dtsflow.volume.split import Split, split_of
 
 Ints = npt.NDArray[np.int64]
 
@@ -21,11 +24,17 @@ class RecordSet:
     """Records in their loader's order; satisfies DataSet.
 
     Where the loader names a buffer, as many neighbours are a block of their own.
-    `loader` is the name of its class.
+    `loader` is the name of its class; `split` says what ranks are given, `lengths`
+    the most bytes of each record, if that is known.
+
+    Raises:
+        PlanError: The records say of themselves what cannot be.
     """
 
     loader: str
     records: IndexedRecords | StreamedRecords
+    split: Split = field(init=False)
+    lengths: Ints | None = field(init=False, repr=False)
     counts: Ints = field(init=False, repr=False)
     first_ids: Ints = field(init=False, repr=False)
 
@@ -36,6 +45,8 @@ class RecordSet:
                 f"{self.loader}: its buffer is {buffer}, and must be a number of records, or 0; "
                 "None is for records that can be read in any order."
             )
+        object.__setattr__(self, "split", split_of(self.records, self.loader))
+        object.__setattr__(self, "lengths", lengths_of(self.records, number, self.loader))
         size = buffer or max(1, number)
         counts = np.full(number // size, size, np.int64)
         if rest := number % size:
@@ -58,6 +69,11 @@ class RecordSet:
     def num_samples(self) -> int:
         """All records."""
         return len(self.records)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that the loader keeps in memory, as far as it says."""
+        return bytes_held_by(self.records)
 
     @property
     def layout(self) -> Layout:
@@ -105,6 +121,11 @@ class RecordSet:
     def known_labels(self) -> npt.NDArray[np.int32]:
         """-1 for each: a record has no label apart from its fields."""
         return np.full(self.num_samples, -1, np.int32)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """None: a record has fields of its own."""
+        return ()
 
     @property
     def paths(self) -> Sequence[Path]:

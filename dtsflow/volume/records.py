@@ -20,7 +20,12 @@ class RecordReader(Protocol):
 
 @runtime_checkable
 class Records(Protocol):
-    """The records that a loader found, in a fixed order; holds nothing open."""
+    """The records that a loader found, in a fixed order; holds nothing open.
+
+    They may have a `split`, one of `Split`: what each rank is given of a global batch.
+    Without it that is a share of the rows. They may have `lengths`, as `Measured` says,
+    and `held_bytes`, as `Holding` does, from which memory is planned exactly.
+    """
 
     @property
     def buffer(self) -> int | None:

@@ -13,6 +13,7 @@ from dtsflow.errors import BlockError
 from dtsflow.spec import ImageSpec
 from dtsflow.volume.block import BlockIndex, parse_block
 from dtsflow.volume.checksum import crc32
+from dtsflow.volume.columns import Column
 from dtsflow.volume.data_set import Layout
 from dtsflow.volume.file import VolumeFile
 from dtsflow.volume.format import BLOCK_BYTES, BLOCK_HEADER_BYTES, SMALL_AREA_BYTES, Kind
@@ -190,6 +191,11 @@ class VolumeSet:
             if file.extension is not None:
                 state.update(file.extension.crc.to_bytes(4, "little"))
         return state.hexdigest()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """None: volumes have labels only."""
+        return ()
 
     @property
     def has_checksums(self) -> bool:

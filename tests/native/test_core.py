@@ -133,6 +133,9 @@ def encode(rng: np.random.Generator, pixels: Pixels) -> bytes:
     if rng.integers(4) == 0:
         options["restart_marker_blocks"] = int(rng.integers(1, 9))
     image.save(stored, "JPEG", **options)
+    if rng.integers(3) == 0:
+        marked: bytes = core.add_restarts(stored.getvalue())
+        return marked
     return stored.getvalue()
 
 

@@ -70,6 +70,12 @@ def test_as_many_as_allowed_pass_and_the_next_one_is_named(tmp_path: Path) -> No
     assert told.count == 3
 
 
+def test_what_has_no_label_is_named_without_one() -> None:
+    bad = [BadSample(0, 7, None, "part-001, line 2", "field x: cut", None)]
+    with pytest.raises(DecodeError, match=r"found: part-001, line 2 \(sample_id 7\): field x: cut"):
+        take(BadSampleLog("mask", 0, None), bad)
+
+
 def test_no_bad_sample_at_all_can_be_allowed() -> None:
     with pytest.raises(DecodeError, match=r"max_errors=0 .* x\.dts sample 4"):
         take(BadSampleLog("replace", 0, None), found(4, 5))

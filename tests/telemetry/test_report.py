@@ -12,7 +12,7 @@ from dtsflow.plan import Plan
 from dtsflow.ranks.rank import Rank
 from dtsflow.station.engine import StageTimes
 from dtsflow.telemetry import report as module
-from dtsflow.telemetry.counters import Counters
+from dtsflow.telemetry.counters import Counters, PhaseCounters
 from dtsflow.telemetry.report import report, versions
 from dtsflow.testing import write_small_set
 from dtsflow.volume.format import Kind
@@ -36,7 +36,7 @@ def counters() -> Counters:
         waited_s=0.75,
         images=20,
         steps=5,
-        bad_samples=2,
+        phases={"train": PhaseCounters(bad_samples=2)},
     )
 
 

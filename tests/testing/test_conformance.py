@@ -1,6 +1,7 @@
 """That each broken contract is found, and a kept one is not."""
 
 import itertools
+import os
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -30,6 +31,7 @@ from dtsflow.testing import (
     jpeg,
 )
 from dtsflow.volume.line_records import LineRecords, list_lines
+from dtsflow.volume.split import Split
 
 X = Field("x", (2,), DType.FP32)
 RECORDS = [b"1,2", b"3,4", b"5,6"]
@@ -136,9 +138,16 @@ class Lines:
 
     def records(self) -> Any:
         lines = list_lines([Path(self.path)])
-        if self.how == "streams":
-            return Streaming(lines)
-        return lines if self.how == "right" else Forgetful(lines, self.how)
+        rank, size = (int(os.environ.get(name, "1")) for name in ("RANK", "WORLD_SIZE"))
+        shares = {"share": slice(rank % size, None, size), "own part": slice(9 - rank)}
+        if own := shares.get(self.how):
+            lines = replace(lines, starts=lines.starts[own], lengths=lines.lengths[own])
+        if self.how in ("broadcast", "own part"):
+            return replace(lines, split=Split.BROADCAST)
+        if self.how in ("right", "share"):
+            return lines
+        kinds = {"streams": Streaming, "halves": Halves, "longer": Longer}
+        return kinds[self.how](lines) if self.how in kinds else Forgetful(lines, self.how)
 
 
 class Streaming:
@@ -162,6 +171,16 @@ class Streaming:
             yield from map(reader.read, range(first, len(self)))
         finally:
             reader.close()
+
+
+class Halves(Streaming):
+    split = "halves"
+
+
+class Longer(Streaming):
+    @property
+    def lengths(self) -> Any:
+        return self.lines.lengths - 2
 
 
 class Forgetful(Streaming):
@@ -194,7 +213,7 @@ def lines(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("how", ["right", "streams"])
+@pytest.mark.parametrize("how", ["right", "streams", "broadcast"])
 def test_a_loader_that_keeps_its_contract_passes(lines: str, how: str) -> None:
     assert check_loader(Lines(lines, how))[8] == b"line 8"
 
@@ -205,6 +224,10 @@ def test_a_loader_that_keeps_its_contract_passes(lines: str, how: str) -> None:
         ("digest", "the digest of the same records differs"),
         ("order", "a record depends on which were read before it"),
         ("text", "record 0 is str"),
+        ("halves", "split='halves', and it must be 'split\\(0\\)' or 'broadcast'"),
+        ("longer", "record 0 has 6 bytes, and its length is 5"),
+        ("share", "2 ranks of split split\\(0\\) have 4 records together, not the 9"),
+        ("own part", "2 ranks of split broadcast have 9 records each, not the 8"),
     ],
 )
 def test_a_loader_that_breaks_its_contract_is_told_how(lines: str, how: str, told: str) -> None:

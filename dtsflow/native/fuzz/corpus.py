@@ -67,6 +67,8 @@ def special(rng: random.Random) -> Iterator[tuple[str, bytes]]:
     good = jpeg(rng, "RGB", (40, 24), subsampling="4:2:0", optimize=True)
     yield "exif", jpeg(rng, "RGB", (24, 16), exif=exif)
     yield "restarts", jpeg(rng, "RGB", (48, 48), restart_marker_blocks=2)
+    yield "restarts_wide", jpeg(rng, "RGB", (96, 48), subsampling="4:2:0", restart_marker_blocks=2)
+    yield "restarts_gray", jpeg(rng, "L", (96, 24), restart_marker_blocks=3)
     yield "restart_rows", jpeg(rng, "RGB", (48, 48), progressive=True, restart_marker_rows=1)
     yield "cmyk", jpeg(rng, "CMYK", (16, 16))
     yield "rgb", jpeg(rng, "RGB", (24, 24), keep_rgb=True)

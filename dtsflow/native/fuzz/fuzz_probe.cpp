@@ -1,5 +1,6 @@
 // Any bytes as a JPEG. read_jpeg stays inside them, and what it calls ours decodes alike
 // whatever was decoded before, and in any window as the full decode of that scale has it.
+// With restart markers it has the same pixels.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include "expect.hpp"
 #include "jpeg_header.hpp"
 #include "jpeg_region.hpp"
+#include "jpeg_restarts.hpp"
 
 namespace {
 
@@ -79,6 +81,22 @@ Bytes make_other() {
   return other;
 }
 
+void check_restarts(const Bytes &jpeg, const JpegFacts &facts, const Window &whole, int scale,
+                    const Decoded &full) {
+  Buffer<std::uint8_t> room;
+  std::size_t size = 0;
+  if (!add_restarts(jpeg.data(), jpeg.size(), room, size)) return;
+  const Bytes marked(room.get(), room.get() + size);
+  JpegFacts same;
+  expect(read_jpeg(marked.data(), size, same) && same.height == facts.height &&
+             same.width == facts.width && same.exif == facts.exif,
+         "restart markers leave the header's facts");
+  JpegDecoder decoder;
+  const Decoded made = decode(decoder, marked, facts, scale, whole);
+  expect(made.status == Status::ok, "what was given restart markers is good");
+  expect(full.status != Status::ok || made.pixels == full.pixels, "restart markers leave the pixels");
+}
+
 Window choose(std::minstd_rand &random, int height, int width) {
   const auto upto = [&](int most) { return static_cast<int>(random() % (static_cast<unsigned>(most) + 1)); };
   Window window;
@@ -111,6 +129,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
   const Decoded again = decode(used, jpeg, facts, scale, whole);
   expect(again.status == full.status && again.pixels == full.pixels,
          "a decode does not depend on the one before");
+  check_restarts(jpeg, facts, whole, scale, full);
   if (full.status != Status::ok) return 0;
   for (int i = 0; i < 3; ++i) {
     const Window window = choose(random, height, width);

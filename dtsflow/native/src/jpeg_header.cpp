@@ -3,21 +3,15 @@
 #include <cstring>
 #include <string_view>
 
+#include "jpeg_markers.hpp"
+
 namespace dtsflow {
 namespace {
 
 constexpr int kMaxScans = 500;  // as dtsflow/decode/policy.py
 constexpr std::int64_t kMaxWork = std::int64_t{1} << 32;  // pixels times scans
 
-constexpr int kSoi = 0xD8, kEoi = 0xD9, kSos = 0xDA, kApp1 = 0xE1;
-
 int u16(const std::uint8_t *at) { return at[0] << 8 | at[1]; }
-
-bool is_bare(int marker) { return marker == 0x01 || (marker >= 0xD0 && marker <= 0xD7); }
-
-bool is_frame(int marker) {
-  return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
-}
 
 // What libjpeg-turbo decodes to RGB just as the reference does: baseline, extended and
 // progressive frames of 8 bits, gray or three components of a common sampling.
@@ -58,35 +52,27 @@ bool scans_are_whole(std::string_view coded, std::int64_t pixels) {
 }  // namespace
 
 bool read_jpeg(const std::uint8_t *data, std::size_t size, JpegFacts &facts) {
-  if (size < 4 || data[0] != 0xFF || data[1] != kSoi || data[2] != 0xFF) return false;
   facts = {};
   bool framed = false;
-  std::size_t at = 2;
-  for (;;) {
-    const std::size_t start = at;
-    while (at < size && data[at] == 0xFF) ++at;
-    if (at == size || at == start) return false;
-    const int marker = data[at++];
-    if (is_bare(marker)) continue;
-    if (marker == 0 || marker == kSoi || marker == kEoi) return false;
-    if (size - at < 2) return false;
-    const std::size_t length = static_cast<std::size_t>(u16(data + at));
-    if (length < 2 || length > size - at) return false;
-    const std::uint8_t *const body = data + at + 2;
-    if (marker == kSos) {
-      const std::size_t scan = at - 2;
-      const auto *coded = reinterpret_cast<const char *>(data + scan);
+  Segments segments(data, size);
+  Segment segment;
+  while (segments.next(segment)) {
+    const std::uint8_t *const body = segment.body;
+    if (segment.marker == kSos) {
+      const std::uint8_t *const scan = body - 4;
+      const auto *const coded = reinterpret_cast<const char *>(scan);
       const std::int64_t pixels = std::int64_t{facts.height} * facts.width;
-      return framed && scans_are_whole({coded, size - scan}, pixels);
+      return framed && scans_are_whole({coded, static_cast<std::size_t>(data + size - scan)}, pixels);
     }
-    if (is_frame(marker)) {
-      if (framed || !read_frame(marker, body, length - 2, facts)) return false;
+    if (is_frame(segment.marker)) {
+      if (framed || !read_frame(segment.marker, body, segment.length, facts)) return false;
       framed = true;
-    } else if (marker == kApp1 && length >= 8 && std::memcmp(body, "Exif\0\0", 6) == 0) {
+    } else if (segment.marker == kApp1 && segment.length >= 6 &&
+               std::memcmp(body, "Exif\0\0", 6) == 0) {
       facts.exif = true;
     }
-    at += length;
   }
+  return false;
 }
 
 }  // namespace dtsflow

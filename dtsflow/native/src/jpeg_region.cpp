@@ -1,10 +1,8 @@
 #include "jpeg_region.hpp"
 
 #include <algorithm>
-#include <csetjmp>
-#include <cstdio>
 
-#include <jpeglib.h>
+#include "jpeg_errors.hpp"
 
 namespace dtsflow {
 namespace {
@@ -13,21 +11,6 @@ namespace {
 // one chroma sample further: two pixels of margin keep the window itself exact.
 constexpr int kMargin = 2;
 constexpr int kLines = 4;  // asked for at once; libjpeg gives one or two
-
-struct Errors {
-  jpeg_error_mgr manager;
-  std::jmp_buf back;
-};
-
-// libjpeg calls these two; neither prints, and the first must not return. A warning is as
-// bad as an error here, so it ends the work at once: a bomb cut short warns for every row.
-[[noreturn]] void give_up(j_common_ptr info) {
-  std::longjmp(reinterpret_cast<Errors *>(info->err)->back, 1);
-}
-
-void note(j_common_ptr info, int level) {
-  if (level < 0) give_up(info);
-}
 
 // Whether blocks are smoothed, for want of scans: then a block depends on those around it.
 bool smooths(const jpeg_decompress_struct &info) {
@@ -44,16 +27,13 @@ bool smooths(const jpeg_decompress_struct &info) {
 
 struct JpegDecoder::Library {
   jpeg_decompress_struct info;
-  Errors errors;
+  JpegErrors errors;
   bool made;
 };
 
 JpegDecoder::JpegDecoder() : library_(new Library{}) {
   Library &lib = *library_;
-  lib.info.err = jpeg_std_error(&lib.errors.manager);
-  lib.errors.manager.error_exit = give_up;
-  lib.errors.manager.emit_message = note;
-  lib.errors.manager.output_message = [](j_common_ptr) {};
+  lib.info.err = come_back(lib.errors);
   if (setjmp(lib.errors.back) == 0) {
     jpeg_create_decompress(&lib.info);
     lib.made = true;
@@ -67,6 +47,23 @@ JpegDecoder::~JpegDecoder() {
 
 Status JpegDecoder::decode(const std::uint8_t *data, std::size_t size, int height, int width,
                            int scale, const Window &window, View &out) {
+  // In pixels of the whole size, where an excerpt begins on a multiple of every scale.
+  const int top = std::max(window.y - kMargin, 0) * scale;
+  const int left = std::max(window.x - kMargin, 0) * scale;
+  const Window around{top, left, std::min((window.y + window.h + kMargin) * scale, height) - top,
+                      std::min((window.x + window.w + kMargin) * scale, width) - left};
+  if (excerpt_.cut(data, size, height, width, around)) {
+    const Window &place = excerpt_.place();
+    const Window moved{window.y - place.y / scale, window.x - place.x / scale, window.h, window.w};
+    const Status status =
+        decode_all(excerpt_.data(), excerpt_.size(), place.h, place.w, scale, moved, out);
+    if (status == Status::ok) return status;  // else the whole JPEG says what is wrong with it
+  }
+  return decode_all(data, size, height, width, scale, window, out);
+}
+
+Status JpegDecoder::decode_all(const std::uint8_t *data, std::size_t size, int height, int width,
+                               int scale, const Window &window, View &out) {
   Library &lib = *library_;
   if (!lib.made) return Status::no_memory;
   // give_up comes back to this line; what it leaves behind owns no memory.

@@ -2,13 +2,11 @@
 #pragma once
 
 #include "buffer.hpp"
+#include "jpeg_excerpt.hpp"
 #include "status.hpp"
+#include "window.hpp"
 
 namespace dtsflow {
-
-struct Window {
-  int y = 0, x = 0, h = 0, w = 0;
-};
 
 // A decompressor that one thread keeps; the object libjpeg-turbo works on.
 class JpegDecoder {
@@ -28,8 +26,12 @@ class JpegDecoder {
   Status decode_or_give_up(const std::uint8_t *data, std::size_t size, int height, int width,
                            int scale, const Window &window, View &out);
 
+  Status decode_all(const std::uint8_t *data, std::size_t size, int height, int width, int scale,
+                    const Window &window, View &out);
+
   struct Library;
   Library *library_;
+  JpegExcerpt excerpt_;
   Buffer<std::uint8_t> pixels_;
 };
 

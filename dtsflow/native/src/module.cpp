@@ -18,6 +18,7 @@
 #include "drawings.hpp"
 #include "draws.hpp"
 #include "jpeg_header.hpp"
+#include "jpeg_restarts.hpp"
 #include "mix.hpp"
 #include "program.hpp"
 #include "recipe.hpp"
@@ -255,6 +256,19 @@ std::uint32_t crc_of(nb::handle buffer, std::uint32_t value) {
   return crc32(bytes.data(), bytes.size(), value);
 }
 
+// The JPEG with restart markers, None where it has to stay as it is.
+nb::object with_restarts(nb::handle buffer) {
+  const Bytes bytes(buffer);
+  thread_local Buffer<std::uint8_t> made;
+  std::size_t size = 0;
+  bool is_made;
+  {
+    nb::gil_scoped_release released;
+    is_made = add_restarts(bytes.data(), bytes.size(), made, size);
+  }
+  return is_made ? nb::object(nb::bytes(made.get(), size)) : nb::none();
+}
+
 void make_program(Program *at, const std::vector<int> &kinds, bool encoded, int channels,
                   int stored_channels, int cast, const In<float> &scale, const In<float> &offset,
                   const Memory &table, const std::optional<In<std::int16_t>> &normals) {
@@ -332,6 +346,7 @@ NB_MODULE(_core, module) {
   module.def("mix_rows", &mix_rows, "rows"_a, "cast"_a, "partners"_a, "share"_a);
   module.def("paste_rows", &paste_rows, "rows"_a, "partners"_a, "window"_a);
   module.def("philox", &philox_words, "counters"_a, "key0"_a, "key1"_a, "words"_a);
+  module.def("add_restarts", &with_restarts, "jpeg"_a);
   module.def("crc32", &crc_of, "buffer"_a, "value"_a = 0);
   module.def("cpu_level",
              [] { return std::string(cpu_level() == CpuLevel::avx2 ? "avx2" : "portable"); });

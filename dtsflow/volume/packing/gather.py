@@ -1,7 +1,6 @@
 """What is to be packed, from the sources and the options."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
@@ -20,7 +19,6 @@ from dtsflow.volume.source.open_source import list_source
 
 Progress = Callable[[str, int, int], None]  # what is being done, images done, images in all
 
-_TURN = 64  # images that a thread looks at in a row
 _SHOWN = 5  # rejects that a message lists
 
 
@@ -57,28 +55,10 @@ def gather(sources: Sequence[Path], packing: Packing) -> Gathered:
     return Gathered(listing.classes, candidates, listing.rejects, chosen.left_out)
 
 
-def vet_all(
-    gathered: Gathered, preparer: Preparer, pool: ThreadPoolExecutor, progress: Progress
-) -> Gathered:
-    """Open every image's header and part the good from the bad, each in order."""
-    candidates: list[Candidate] = []
-    rejects = list(gathered.rejects)
-    images = [one.image for one in gathered.candidates]
-    turns = [images[start : start + _TURN] for start in range(0, len(images), _TURN)]
-    done = 0
-    progress("check", done, len(images))
-    for verdicts in pool.map(lambda turn: list(map(preparer.vet, turn)), turns):
-        candidates += [verdict for verdict in verdicts if isinstance(verdict, Candidate)]
-        rejects += [verdict for verdict in verdicts if isinstance(verdict, Reject)]
-        done += len(verdicts)
-        progress("check", done, len(images))
-    return replace(gathered, candidates=tuple(candidates), rejects=tuple(rejects))
-
-
 def make_preparer(sources: Sequence[Path], packing: Packing, images: int) -> Preparer:
     """What makes the stored images.
 
-    Bytes stay unchanged at level 0, and where the sources are volumes that were made
+    Pixels stay unchanged at level 0, and where the sources are volumes that were made
     by the very same recipe.
     """
     is_upstream = packing.layout.upstream
@@ -90,6 +70,7 @@ def make_preparer(sources: Sequence[Path], packing: Packing, images: int) -> Pre
         capacity=BLOCK_ROOM[packing.encoding.level],
         reencodes=packing.layout.oversize == "reencode",
         sampled_from=0 if is_upstream else images,
+        restarts=packing.encoding.restarts,
     )
 
 

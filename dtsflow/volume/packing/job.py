@@ -19,3 +19,8 @@ class Job:
     preparer: Preparer
     folder: Path
     stem: str
+
+    @property
+    def hidden(self) -> Path:
+        """The folder where everything lies until all of it is written."""
+        return self.folder / f".{self.stem}.part"

@@ -5,26 +5,33 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from PIL import Image
 
 from dtsflow.errors import PackError
 from dtsflow.memory.limit import cpu_limit
+from dtsflow.ranks.crew import Crew
+from dtsflow.ranks.group import Group
 from dtsflow.volume.file import read_header
 from dtsflow.volume.packing.estimate import Expected, expect
+from dtsflow.volume.packing.facts import listing_facts, option_facts
 from dtsflow.volume.packing.gather import (
+    Gathered,
     Progress,
     gather,
     make_preparer,
     refuse_none,
-    vet_all,
 )
 from dtsflow.volume.packing.job import Job
 from dtsflow.volume.packing.options import Packing
+from dtsflow.volume.packing.packed import Packed
 from dtsflow.volume.packing.pixels import pack_pixels
 from dtsflow.volume.packing.recipe import Encoding
-from dtsflow.volume.packing.shares import share_out, volume_paths
+from dtsflow.volume.packing.restarts import check_restarts
+from dtsflow.volume.packing.shares import Share, share_out, volume_paths
+from dtsflow.volume.packing.vetting import vet_all
 from dtsflow.volume.packing.writing import write_volumes
 from dtsflow.volume.replacing import refuse_existing
 from dtsflow.volume.source.choice import Choice
@@ -33,24 +40,6 @@ from dtsflow.volume.source.open_source import holds_volumes
 from dtsflow.volume.source.pixels import PixelSet, find_pixels
 
 Sources = Path | str | Sequence[Path | str]
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """What was written. Images, rejects and `left_out` are all that was found."""
-
-    volumes: tuple[Path, ...]
-    images: int
-    classes: int
-    blocks: int
-    bytes: int
-    rejects: int
-    left_out: int = 0
-
-    @property
-    def path(self) -> Path:
-        """The volume, or the first of several."""
-        return self.volumes[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +55,11 @@ class Estimate:
 
 
 def pack(
-    sources: Sources, folder: Path | str, packing: Packing, progress: Progress | None = None
+    sources: Sources,
+    folder: Path | str,
+    packing: Packing,
+    progress: Progress | None = None,
+    group: Group | None = None,
 ) -> Packed:
     """Pack images into `NAME_SPLIT_lvLEVEL.dts` in `folder`.
 
@@ -77,25 +70,43 @@ def pack(
     `VOLUME.rejects.jsonl`, everything else in `VOLUME.manifest.jsonl`. `progress` gets
     what is being done (check, pack), the images done, and all.
 
+    The ranks of `group` all call it, and write the volumes in turn: the same bytes
+    again. `progress` is then called on rank 0, about its part. What stops one rank has
+    to end the others, see `ending_all`.
+
     Raises:
         PackError: The options make no sense, there is no usable image, a volume exists
             already, `folder` lies in a source, the disk is full, or a source changed
             meanwhile.
         VolumeError: A source is a damaged volume.
+        CommonError: One of these, on some of several ranks; or they are not about to
+            pack the same.
     """
-    places, report = _places(sources), progress or _silent
-    _check(packing)
-    pixels = _pixels(places, packing)
-    if pixels is not None:
-        path = pack_pixels(
-            pixels, _place(folder), split=packing.split, level=packing.encoding.level
-        )
-        images, classes = len(pixels.labels), int(pixels.labels.max()) + 1
-        return Packed((path,), images, classes, 1, path.stat().st_size, 0)
-    with _pool(packing) as pool:
-        job = _work_out(places, _place(folder), packing, pool, report)
-        write_volumes(job, pool, report)
-    return _packed(job)
+    crew, places, target = Crew(group), _places(sources), _place(folder)
+    crew.together(partial(_check, packing))
+    crew.agree(partial(option_facts, packing))
+    pixels = crew.first(partial(_pack_pixels, places, target, packing))
+    if told := crew.tell("" if pixels is None else pixels.to_text()):
+        return Packed.from_text(told)
+    report = _of_rank(progress or _silent, crew)
+    with _pool(packing, crew) as pool:
+        job = _work_out(places, target, packing, pool, report, crew)
+        write_volumes(job, pool, report, crew)
+    packed = crew.first(partial(_packed, job))
+    return Packed.from_text(crew.tell("" if packed is None else packed.to_text()))
+
+
+def meeting_place(sources: Sources, folder: Path | str) -> Path:
+    """A path in `folder` beside which ranks may meet that are about to pack into it.
+
+    It is the same for all of them, whatever else they are to do.
+
+    Raises:
+        PackError: `folder` lies in a source, where nothing may be left.
+    """
+    target = _place(folder)
+    _refuse_inside(_places(sources), target)
+    return target / "pack"
 
 
 def estimate(
@@ -108,15 +119,15 @@ def estimate(
     Raises:
         PackError, VolumeError: As `pack`.
     """
-    places, report = _places(sources), progress or _silent
+    crew, places, report = Crew(), _places(sources), progress or _silent
     _check(packing)
     if _pixels(places, packing) is not None:
         raise PackError(f"{places[0]} holds MNIST or CIFAR files: they are packed in a moment.")
-    with _pool(packing) as pool:
-        job = _work_out(places, _place(folder), packing, pool, report)
+    with _pool(packing, crew) as pool:
+        job = _work_out(places, _place(folder), packing, pool, report, crew)
         gathered = job.gathered
-        if job.preparer.recipe is not None:
-            gathered = vet_all(gathered, job.preparer, pool, report)
+        if not job.preparer.keeps_bytes:
+            gathered = vet_all(gathered, job.preparer, pool, report, crew)
         expected = expect(job.shares, job.preparer, pool, packing.encoding.level)
     return Estimate(
         tuple(share.volume for share in job.shares),
@@ -134,26 +145,40 @@ def _work_out(
     packing: Packing,
     pool: ThreadPoolExecutor,
     report: Progress,
+    crew: Crew,
 ) -> Job:
+    if packing.source.spool is not None:  # the others then find what it unpacks
+        crew.first(partial(gather, places, packing))
+    gathered = crew.together(partial(_gathered, places, folder, packing))
+    crew.agree(partial(listing_facts, gathered))
+    preparer = crew.together(partial(make_preparer, places, packing, len(gathered.candidates)))
+    if preparer.keeps_bytes:
+        gathered = vet_all(gathered, preparer, pool, report, crew)
+    stem = packing.stem(places[0])
+    return Job(
+        packing=packing,
+        gathered=gathered,
+        shares=crew.together(partial(_shares, gathered, folder, packing, stem)),
+        preparer=preparer,
+        folder=folder,
+        stem=stem,
+    )
+
+
+def _gathered(places: Sequence[Path], folder: Path, packing: Packing) -> Gathered:
     stem = packing.stem(places[0])
     gathered = gather(places, packing)
     _refuse_inside(places, folder)
     if not packing.resume:  # before what may take an hour
         for volume in volume_paths(packing, stem, folder):
             refuse_existing(volume)
-    preparer = make_preparer(places, packing, len(gathered.candidates))
-    if preparer.recipe is None:
-        gathered = vet_all(gathered, preparer, pool, report)
+    return gathered
+
+
+def _shares(gathered: Gathered, folder: Path, packing: Packing, stem: str) -> tuple[Share, ...]:
     if not gathered.candidates:
         refuse_none(gathered.rejects)
-    return Job(
-        packing=packing,
-        gathered=gathered,
-        shares=share_out(gathered.candidates, packing, stem, folder),
-        preparer=preparer,
-        folder=folder,
-        stem=stem,
-    )
+    return share_out(gathered.candidates, packing, stem, folder)
 
 
 def _packed(job: Job) -> Packed:
@@ -196,6 +221,20 @@ def _refuse_inside(places: Sequence[Path], folder: Path) -> None:
 def _check(packing: Packing) -> None:
     packing.layout.check()
     packing.encoding.recipe(upstream=packing.layout.upstream)
+    if packing.encoding.restarts:
+        check_restarts()
+    if packing.workers is not None and packing.workers < 1:
+        raise PackError(f"workers = {packing.workers}: at least one thread has to work.")
+
+
+def _pack_pixels(places: Sequence[Path], folder: Path, packing: Packing) -> Packed | None:
+    """Pack the places if they are a set of MNIST or CIFAR files."""
+    pixels = _pixels(places, packing)
+    if pixels is None:
+        return None
+    path = pack_pixels(pixels, folder, split=packing.split, level=packing.encoding.level)
+    images, classes = len(pixels.labels), int(pixels.labels.max()) + 1
+    return Packed((path,), images, classes, 1, path.stat().st_size, 0)
 
 
 def _pixels(places: Sequence[Path], packing: Packing) -> PixelSet | None:
@@ -217,16 +256,23 @@ def _pixels(places: Sequence[Path], packing: Packing) -> PixelSet | None:
 
 
 @contextmanager
-def _pool(packing: Packing) -> Iterator[ThreadPoolExecutor]:
-    workers = packing.workers if packing.workers is not None else cpu_limit()
-    if workers < 1:
-        raise PackError(f"workers = {workers}: at least one thread has to work.")
+def _pool(packing: Packing, crew: Crew) -> Iterator[ThreadPoolExecutor]:
+    workers = packing.workers or crew.cpu_share or cpu_limit()
     # For all threads together: a warning cannot be silenced in one alone. Large images
     # are wanted, and of damaged metadata only what is packed counts.
     with warnings.catch_warnings(), ThreadPoolExecutor(workers) as pool:
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         warnings.filterwarnings("ignore", module="PIL")
         yield pool
+
+
+def _of_rank(report: Progress, crew: Crew) -> Progress:
+    """Progress that says whose it is, on the one rank that tells of its own."""
+    if crew.is_alone:
+        return report
+    if not crew.is_first:
+        return _silent
+    return lambda what, done, images: report(f"{what} (rank 0 of {crew.size})", done, images)
 
 
 def _silent(what: str, done: int, images: int) -> None:

@@ -6,7 +6,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dtsflow.errors import PackError
 from dtsflow.volume.format import aligned
@@ -14,11 +14,13 @@ from dtsflow.volume.packing.encode import (
     Encoded,
     Unusable,
     encode,
+    measure,
     measure_stored,
     rgb_histogram,
     shrink,
 )
 from dtsflow.volume.packing.recipe import Recipe
+from dtsflow.volume.packing.restarts import add_restarts
 from dtsflow.volume.packing.statistics import Sums, is_sampled, sums_of
 from dtsflow.volume.source.listing import NO_CLASS, Reject, SourceImage
 
@@ -63,15 +65,22 @@ class Prepared:
 class Preparer:
     """Makes what is stored; the same bytes in any thread, in any order.
 
-    `recipe` is None where bytes stay unchanged; `reencodes` says that an image too
-    large for a block (`capacity` bytes) is encoded again, with less quality.
-    `sampled_from` is the number of images of the set; 0 takes no statistics.
+    `recipe` is None where pixels stay unchanged; `reencodes` says that an image too
+    large for a block (`capacity` bytes) is encoded again, with less quality; `restarts`
+    gives JPEGs restart markers. `sampled_from` is the number of images of the set; 0
+    takes no statistics.
     """
 
     recipe: Recipe | None
     capacity: int
     reencodes: bool = False
     sampled_from: int = 0
+    restarts: bool = False
+
+    @property
+    def keeps_bytes(self) -> bool:
+        """Whether what is stored are a source's own bytes, so that sizes are known."""
+        return self.recipe is None and not self.restarts
 
     def vet(self, image: SourceImage) -> Candidate | Reject:
         """Look at an image's header, and at no more unless it does not fit a block.
@@ -123,8 +132,15 @@ class Preparer:
             Unusable: They are no image, or it does not fit a block.
         """
         if self.recipe is not None:
-            return self._fit(encode(data, self.recipe))
-        return self._fit(Encoded(data, *size))
+            fitting = self._fit(encode(data, self.recipe))
+        else:
+            known = size if all(size) or self.keeps_bytes else measure(data)
+            fitting = self._fit(Encoded(data, *known))
+        if not self.restarts:
+            return fitting
+        with_markers = add_restarts(fitting.data)
+        fits = aligned(len(with_markers)) <= self.capacity
+        return replace(fitting, data=with_markers) if fits else fitting
 
     def _fit(self, encoded: Encoded) -> Encoded:
         if aligned(len(encoded.data)) <= self.capacity:

@@ -82,7 +82,8 @@ class Encoding:
     """How images are stored: a level, and what to do otherwise than the level says.
 
     `short` and `long` are limits in pixels, `quality` is JPEG's 1 to 100, `subsampling`
-    one of `SUBSAMPLINGS`. None stands for what the level says.
+    one of `SUBSAMPLINGS`. None stands for what the level says. `restarts` gives JPEGs
+    restart markers, without loss: see `dtsflow.volume.packing.restarts`.
     """
 
     level: Level = 0
@@ -90,6 +91,7 @@ class Encoding:
     long: int | None = None
     quality: int | None = None
     subsampling: str | None = None
+    restarts: bool = False
 
     def recipe(self, *, upstream: bool = False) -> Recipe | None:
         """The recipe of the level with these changes; None at level 0.
@@ -115,6 +117,8 @@ class Encoding:
         )
 
     def _check_meaning(self, *, upstream: bool) -> None:
+        if upstream and self.restarts:
+            raise PackError("upstream writes no restart markers: leave out restarts, or compat.")
         given = [
             name
             for name in ("short", "long", "quality", "subsampling")

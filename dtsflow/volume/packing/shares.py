@@ -18,6 +18,7 @@ from dtsflow.volume.packing.bins import arrange
 from dtsflow.volume.packing.cutting import most_images
 from dtsflow.volume.packing.options import Packing
 from dtsflow.volume.packing.prepare import Candidate
+from dtsflow.volume.source.listing import SourceImage
 
 PACKER = 1  # counts up when the same sources and options give other bytes
 
@@ -74,10 +75,15 @@ def plan_digest(shares: Sequence[Share], classes: Sequence[str], options: dict[s
     for share in shares:
         state.update(json.dumps([share.volume.name, share.counts]).encode())
         for one in share.candidates:
-            image, stored = one.image, one.image.stored
-            facts = [image.name, image.label, stored.offset, stored.size, stored.mtime_ns]
-            state.update(json.dumps(facts).encode())
+            state.update(image_facts(one.image))
     return state.hexdigest()
+
+
+def image_facts(image: SourceImage) -> bytes:
+    """What of an image decides the bytes, and tells whether it changed since."""
+    stored = image.stored
+    facts = [image.name, image.label, stored.offset, stored.size, stored.mtime_ns]
+    return json.dumps(facts).encode()
 
 
 def recorded_options(packing: Packing) -> dict[str, Any]:
@@ -91,6 +97,8 @@ def recorded_options(packing: Packing) -> dict[str, Any]:
     }
     if recipe is not None:
         options["recipe"] = recipe.facts()
+    if packing.encoding.restarts:
+        options["restarts"] = True
     if recipe is not None or packing.layout.oversize == "reencode":
         # Unchanged bytes depend on no library.
         options["pillow"] = PIL.__version__

@@ -1,25 +1,21 @@
-"""The hidden folder of a pack that is not finished: one process writes to it."""
+"""The hidden folder of a pack that is not finished: one pack writes to it."""
 
 import contextlib
 import logging
 import os
 import shutil
 from pathlib import Path
-from types import ModuleType
 from typing import Self
 
 from dtsflow.errors import PackError
+from dtsflow.volume.packing.co_writing import WRITERS, taken, turn_out
+from dtsflow.volume.packing.file_lock import lock
 from dtsflow.volume.replacing import refuse_existing, sync_folder
-
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # Windows: two packs into one folder are then not kept apart
-    fcntl = None
 
 log = logging.getLogger(__name__)
 
 _PLAN, _FINISHED, _LOCK = "plan", "finished", "lock"
+_LOCKS = {_LOCK, WRITERS}
 
 
 class Unfinished:
@@ -77,6 +73,7 @@ class Unfinished:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _begin(self) -> None:
+        turn_out(self.folder)
         recorded = self.folder / _PLAN
         goes_on = self._resume and recorded.exists()
         if goes_on and recorded.read_bytes() != self._plan.encode("ascii"):
@@ -92,7 +89,7 @@ class Unfinished:
                 log.warning("%s held an unfinished pack; it is begun anew", self.folder)
             recorded.unlink(missing_ok=True)  # first: half of the files belong to no plan
             for entry in self.folder.iterdir():
-                if entry.name != _LOCK:
+                if entry.name not in _LOCKS:
                     entry.unlink()
             written = self.folder / f"{_PLAN}.new"
             written.write_text(self._plan, encoding="ascii")
@@ -104,24 +101,20 @@ class Unfinished:
             self._lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise PackError(f"{self.folder} cannot be written: {error.strerror}.") from error
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Who had it may have removed the folder meanwhile: this is then no lock.
-            is_locked = os.path.samestat(os.fstat(self._lock), (self.folder / _LOCK).stat())
-        except OSError:
-            is_locked = False
-        if not is_locked:
+        # Who had it may have removed the folder meanwhile: this is then no lock.
+        if not (lock(self._lock) and self._is_there()):
             os.close(self._lock)
-            raise PackError(
-                f"{self.folder} is being written by another process. Wait for it, or choose "
-                "another name or folder."
-            )
+            raise taken(self.folder)
+
+    def _is_there(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._lock), (self.folder / _LOCK).stat())
+        except OSError:
+            return False
 
     def _unlock(self) -> None:
         os.close(self._lock)
-        # Nothing but the lock: no pack was begun here.
-        if self.folder.exists() and {entry.name for entry in self.folder.iterdir()} <= {_LOCK}:
+        # Nothing but locks: no pack was begun here.
+        if self.folder.exists() and {entry.name for entry in self.folder.iterdir()} <= _LOCKS:
             with contextlib.suppress(OSError):
                 self.remove()

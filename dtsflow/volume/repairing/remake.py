@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dtsflow.errors import VolumeError
+from dtsflow.errors import PackError, VolumeError
 from dtsflow.volume.extension import Extension
 from dtsflow.volume.format import BLOCK_ROOM
 from dtsflow.volume.packing.encode import Unusable
@@ -27,7 +27,7 @@ def recorded_remake(extension: Extension | None, level: int) -> Remake | None:
     def remake(data: bytes) -> bytes:
         try:
             return preparer.make(data).data
-        except Unusable as verdict:
+        except (Unusable, PackError) as verdict:
             raise VolumeError(f"a source cannot be packed again: {verdict}") from verdict
 
     return remake
@@ -42,4 +42,9 @@ def _preparer(options: Mapping[str, Any], level: int) -> Preparer | None:
     except ValueError:
         return None
     reencodes = layout.get("oversize") == "reencode"
-    return Preparer(recipe=recipe, capacity=BLOCK_ROOM[level], reencodes=reencodes)
+    return Preparer(
+        recipe=recipe,
+        capacity=BLOCK_ROOM[level],
+        reencodes=reencodes,
+        restarts=options.get("restarts") is True,
+    )

@@ -1,6 +1,7 @@
 """Which images a source holds and what their labels are."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from dtsflow.volume.source.stored import Stored
 
@@ -33,13 +34,16 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All that a source holds: what may be packed, sorted by name, and what cannot.
+    """All that a source holds: what may be packed, and what cannot.
 
-    `has_label_fields` says that labels come from fields of the samples and not from
-    their names.
+    Images are sorted by name, but for those of volumes and of a plugin's list, which
+    have their own order. `has_label_fields` says that labels come from fields of the
+    samples and not from their names. `root` is the folder that names are paths below,
+    where the source itself is not that folder.
     """
 
     classes: tuple[str, ...]
     images: tuple[SourceImage, ...]
     rejects: tuple[Reject, ...] = ()
     has_label_fields: bool = False
+    root: Path | None = None

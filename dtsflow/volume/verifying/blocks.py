@@ -1,17 +1,20 @@
-"""Every block of a file read once, by several threads."""
+"""Every block of a file read once, by several threads of several ranks."""
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import local
+from typing import Any
 
 import numpy as np
 
 from dtsflow.errors import DecodeError, VolumeError
 from dtsflow.memory.align import aligned_bytes
+from dtsflow.ranks.crew import Crew
 from dtsflow.volume.checksum import crc32
 from dtsflow.volume.exact_read import opened, read_into
 from dtsflow.volume.format import BLOCK_BYTES
@@ -24,11 +27,15 @@ Tick = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a check works with: `tick` is called after each block, in one thread."""
+    """What a check works with: `tick` is called after each block, in one thread.
+
+    The blocks of each file go to the ranks of `crew` in turn; `tick` hears of its own.
+    """
 
     decode: Decode | None
     workers: int
     tick: Tick
+    crew: Crew = field(default_factory=Crew)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +54,61 @@ class BlockFacts:
     largest_row: int
     findings: tuple[Finding, ...]
 
+    def facts(self) -> dict[str, Any]:
+        """It as values that JSON knows."""
+        return asdict(self)
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> "BlockFacts":
+        """It from what `facts` gave."""
+        findings = tuple(Finding(**one) for one in facts["findings"])
+        return cls(**{**facts, "findings": findings})
+
 
 def check_blocks(path: Path, blocks: int, level: int, means: Means) -> list[BlockFacts]:
     """Read the first `blocks` blocks of a file that has them, and say what each is.
 
+    Where there are several ranks, rank 0 calls it, and the others `serve` meanwhile.
+
     Raises:
         VolumeError: The file cannot be opened.
+        CommonError: It cannot, on some of several ranks.
     """
+    means.crew.tell(json.dumps([str(path), blocks, level]))
+    return _shared_out(path, blocks, level, means)
+
+
+def serve(means: Means) -> None:
+    """Do this rank's share of all that rank 0 checks, until it is told to `dismiss`.
+
+    Raises:
+        CommonError: A file cannot be opened on some ranks.
+    """
+    while told := means.crew.tell(""):
+        path, blocks, level = json.loads(told)
+        _shared_out(Path(path), blocks, level, means)
+
+
+def dismiss(means: Means) -> None:
+    """Tell the others, on rank 0, that there is nothing more to check."""
+    means.crew.tell("")
+
+
+def _shared_out(path: Path, blocks: int, level: int, means: Means) -> list[BlockFacts]:
+    own = means.crew.own(range(blocks))
+    found = means.crew.together(partial(_read_blocks, path, own, level, means))
+    return [
+        BlockFacts.from_facts(facts)
+        for facts in means.crew.exchange([one.facts() for one in found])
+    ]
+
+
+def _read_blocks(path: Path, blocks: Sequence[int], level: int, means: Means) -> list[BlockFacts]:
     memories = local()
     with opened(path) as descriptor, _pool(means.workers) as pool:
         check = partial(_check, memories, descriptor, path, level, means.decode)
         facts = []
-        for one in pool.map(check, range(blocks)):
+        for one in pool.map(check, blocks):
             facts.append(one)
             means.tick()
         return facts

@@ -1,8 +1,8 @@
 """What a check of volumes found."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from dtsflow.errors import VolumeError
 
@@ -44,6 +44,17 @@ class Report:
     def is_clean(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
+
+    def facts(self) -> dict[str, Any]:
+        """The report as plain values, such as JSON knows."""
+        problems = [{**asdict(one), "path": str(one.path)} for one in self.problems]
+        return {**asdict(self), "problems": problems, "notes": list(self.notes)}
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> "Report":
+        """The report from what `facts` gave."""
+        problems = tuple(Problem(**{**one, "path": Path(one["path"])}) for one in facts["problems"])
+        return cls(**{**facts, "problems": problems, "notes": tuple(facts["notes"])})
 
 
 def told(error: VolumeError, path: Path) -> str:

@@ -1,18 +1,23 @@
 """`dtsflow verify`: every damage of volumes, found and named."""
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dtsflow.errors import HeaderError, VolumeError
 from dtsflow.memory.limit import cpu_limit
+from dtsflow.ranks.crew import Crew
+from dtsflow.ranks.group import Group
 from dtsflow.volume.exact_read import opened, read_bytes
 from dtsflow.volume.find import find
 from dtsflow.volume.format import BLOCK_BYTES, HEADER_BYTES, Kind
 from dtsflow.volume.header import Header
 from dtsflow.volume.verifying.block_volume import read_block_volume
-from dtsflow.volume.verifying.blocks import Decode, Means
+from dtsflow.volume.verifying.blocks import Decode, Means, dismiss, serve
 from dtsflow.volume.verifying.header_area import read_header_area
 from dtsflow.volume.verifying.pixel_set import pixel_problems, read_pixel_file
 from dtsflow.volume.verifying.recognise import recognise
@@ -21,6 +26,8 @@ from dtsflow.volume.verifying.sets import set_problems
 from dtsflow.volume.verifying.volume_problems import volume_problems
 
 Progress = Callable[[int, int], None]
+
+_DIGITS = 16  # of a digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,17 @@ class _File:
     report: Report
     header: bytes | None
 
+    def facts(self) -> dict[str, Any]:
+        """It as values that JSON knows."""
+        header = None if self.header is None else self.header.hex()
+        return {"path": str(self.path), "report": self.report.facts(), "header": header}
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> "_File":
+        """It from what `facts` gave."""
+        header = None if facts["header"] is None else bytes.fromhex(facts["header"])
+        return cls(Path(facts["path"]), Report.from_facts(facts["report"]), header)
+
 
 def verify(
     paths: Sequence[Path | str],
@@ -38,6 +56,7 @@ def verify(
     decode: Decode | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
+    group: Group | None = None,
 ) -> Report:
     """Check every byte of the volumes that files, folders and patterns name.
 
@@ -45,12 +64,20 @@ def verify(
     several threads, and raises DecodeError for a bad one. `progress` is called with the
     blocks done and all. Of a folder or pattern, also the sets must be whole.
 
+    The ranks of `group` all call it, and get the same report. They share out the files,
+    or the blocks of each where there are more ranks than files; `progress` then hears
+    of this rank's own. What stops one rank has to end the others, see `ending_all`.
+
     Raises:
         SetError: A path names no volume.
+        CommonError: So it is on some of several ranks, or they do not see the same.
     """
-    named = [(Path(path), find(path)) for path in paths]
+    crew = Crew(group)
+    named = crew.together(lambda: [(Path(path), find(path)) for path in paths])
     files = list(dict.fromkeys(path for _, found in named for path in found))
-    done, total = 0, sum(map(_blocks, files))
+    crew.agree(lambda: {"files": _digest(files), "decode": str(decode is not None)})
+    by_files = len(files) >= crew.size
+    done, total = 0, _own_blocks(files, crew, by_files=by_files)
 
     def tick() -> None:
         nonlocal done
@@ -58,13 +85,34 @@ def verify(
         if progress is not None:
             progress(done, max(done, total))
 
-    means = Means(decode, workers or cpu_limit(), tick)
-    checked = {path: _check(path, means) for path in files}
+    threads = workers or crew.cpu_share or cpu_limit()
+    if by_files:
+        checked = _check_files(files, Means(decode, threads, tick), crew)
+    else:
+        checked = _check_together(files, Means(decode, threads, tick, crew))
     reports = [one.report for one in checked.values()]
     for place, found in named:
         if found != [place.expanduser()]:
             reports.append(_check_sets(place, [checked[path] for path in found]))
     return _total(reports)
+
+
+def _check_files(files: Sequence[Path], means: Means, crew: Crew) -> dict[Path, _File]:
+    """Each rank its own files."""
+    own = [_check(path, means).facts() for path in crew.own(files)]
+    return dict(zip(files, map(_File.from_facts, crew.exchange(own)), strict=True))
+
+
+def _check_together(files: Sequence[Path], means: Means) -> dict[Path, _File]:
+    """All ranks one file after the other: rank 0, and the others its blocks for it."""
+    found: list[dict[str, Any]] = []
+    if means.crew.is_first:
+        found = [_check(path, means).facts() for path in files]
+        dismiss(means)
+    else:
+        serve(means)
+    told = json.loads(means.crew.tell(json.dumps(found)))
+    return dict(zip(files, map(_File.from_facts, told), strict=True))
 
 
 def _check(path: Path, means: Means) -> _File:
@@ -124,6 +172,19 @@ def _total(reports: Iterable[Report]) -> Report:
         problems=tuple(problem for one in every for problem in one.problems),
         notes=tuple(note for one in every for note in one.notes),
     )
+
+
+def _digest(files: Sequence[Path]) -> str:
+    """Of the files' names and sizes."""
+    facts = [(path.name, path.stat().st_size if path.exists() else 0) for path in files]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:_DIGITS]
+
+
+def _own_blocks(files: Sequence[Path], crew: Crew, *, by_files: bool) -> int:
+    """How many blocks this rank has to read."""
+    if by_files:
+        return sum(map(_blocks, crew.own(files)))
+    return sum(len(crew.own(range(_blocks(path)))) for path in files)
 
 
 def _blocks(path: Path) -> int:

@@ -19,7 +19,8 @@ from dtsflow.volume.access import open_volumes
 from dtsflow.volume.file import VolumeFile, read_file
 from dtsflow.volume.manifest import manifest_digest, manifest_path, read_manifest
 from dtsflow.volume.packing.options import Layout, Packing, Split
-from dtsflow.volume.packing.pack import Packed, estimate, pack
+from dtsflow.volume.packing.pack import estimate, pack
+from dtsflow.volume.packing.packed import Packed
 from dtsflow.volume.packing.recipe import Encoding, Level
 from dtsflow.volume.source.choice import Choice
 from dtsflow.volume.source.stored import Stored

@@ -1,0 +1,130 @@
+"""The bytes of records in memory: how many at the most, and that they are no more."""
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+from dtsflow.errors import MemoryPlanError, SetError
+from dtsflow.reader.order import Ints, Rows, Tail
+from dtsflow.reader.portions import Portions
+from dtsflow.volume.record_set import RecordSet
+
+RECORD_BYTES = 160  # beside a record's own: its object, its number, a place in a table
+_BATCHES = 2  # that are in the making at the same time, one for each zone
+
+
+def record_bytes(
+    records: RecordSet, portions: Portions, workers: int, window_bytes: int
+) -> tuple[int, bool]:
+    """The most bytes of records that a rank has in memory, and whether that is exact.
+
+    Where the loader knows the records' lengths it is what the longest of them take:
+    each worker has a portion in hand, which is there twice when it is joined; of a
+    stream a lane keeps its buffer and two batches, and a worker has a copy. Else it is
+    the rank's part of `window_bytes`, and `RecordMemory` sees to it.
+    """
+    if records.lengths is None:
+        return window_share(portions, window_bytes), False
+    busy = min(workers, _BATCHES * portions.of_batch)
+    in_hand = min(busy * portions.chunk_rows, _BATCHES * portions.rows)
+    if not records.is_stream:
+        return _longest(records.lengths, portions, in_hand, times=2), True
+    of_lane = (records.records.buffer or 0) + _BATCHES * portions.order.lane_rows
+    kept = _longest(records.lengths, portions, len(portions.lanes) * of_lane)
+    return kept + _longest(records.lengths, portions, in_hand), True
+
+
+def window_share(portions: Portions, window_bytes: int) -> int:
+    """The part of `window_bytes`, which is for all lanes, that those of a rank have."""
+    return max(1, window_bytes * len(portions.lanes) // portions.order.lanes)
+
+
+def _longest(lengths: Ints, portions: Portions, count: int, *, times: int = 1) -> int:
+    """What the longest records take, `count` of them and each so many times."""
+    if portions.selection is not None:
+        lengths = lengths[portions.selection.ids]
+    if portions.order.tail is Tail.WRAP:  # the same record may be there several times
+        return (times * int(lengths.max()) + RECORD_BYTES) * count
+    count = min(count, len(lengths))
+    first = len(lengths) - count
+    longest = np.partition(lengths, first)[first:] if first else lengths
+    return times * int(longest.sum()) + RECORD_BYTES * count
+
+
+class RecordMemory:
+    """Counts the bytes of a pass's records in memory; workers share it.
+
+    Args:
+        records: The set.
+        limit: Bytes of records that may be there; None: as many as their lengths say.
+    """
+
+    def __init__(self, records: RecordSet, limit: int | None) -> None:
+        self._set = records
+        self._limit = limit
+        self._bytes = 0
+        self._portions: dict[tuple[int, int], int] = {}
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Forget what a pass had."""
+        with self._lock:
+            self._bytes, self._portions = 0, {}
+
+    def keep(self, record: bytes) -> None:
+        """Count a record that is there from now on.
+
+        Raises:
+            MemoryPlanError: It is more than allowed.
+        """
+        self._count(len(record) + RECORD_BYTES)
+
+    def drop(self, records: Sequence[bytes]) -> None:
+        """Count records no more that were kept."""
+        self._count(-sum(map(len, records)) - RECORD_BYTES * len(records))
+
+    def lend(self, rows: Rows, found: Sequence[bytes], *, times: int) -> None:
+        """Count the records of `rows`, which a worker has so many times.
+
+        Raises:
+            MemoryMemoryPlanError: They are more than allowed.
+            SetError: One is longer than its loader said.
+        """
+        self._check(rows.ids, found)
+        nbytes = times * sum(map(len, found)) + RECORD_BYTES * len(found)
+        with self._lock:
+            self._portions[_key(rows)] = nbytes
+        self._count(nbytes)
+
+    def give_back(self, rows: Rows) -> None:
+        """Count it no more."""
+        with self._lock:
+            self._bytes -= self._portions.pop(_key(rows), 0)
+
+    def _count(self, more: int) -> None:
+        with self._lock:
+            self._bytes += more
+            if self._limit is not None and self._bytes > self._limit:
+                raise MemoryPlanError(
+                    f"{self._set.loader}: its records in memory take {self._bytes:,} bytes on this "
+                    f"rank, and reader.window_bytes leaves {self._limit:,} to it. Raise it, choose "
+                    "a smaller batch_size or buffer or fewer workers; or let the records say "
+                    "their `lengths`, so that what they need is planned."
+                )
+
+    def _check(self, ids: Ints, found: Sequence[bytes]) -> None:
+        if (lengths := self._set.lengths) is None:
+            return
+        sizes = np.fromiter(map(len, found), np.int64, len(found))
+        for place in np.flatnonzero(sizes > lengths[ids])[:1].tolist():
+            number = int(ids[place])
+            raise SetError(
+                f"{self._set.loader}: {self._set.where(number)} has {sizes[place]:,} bytes, and "
+                f"{lengths[number]:,} were planned. Something wrote to the source: start again; "
+                "or the loader's lengths are wrong."
+            )
+
+
+def _key(rows: Rows) -> tuple[int, int]:
+    return int(rows.lanes[0]), int(rows.numbers[0])
