@@ -164,6 +164,8 @@ def _are_same_bytes(volumes: VolumeSet) -> bool:
     if volumes.level > 0:
         return False
     options = [file.extension.about.options for file in volumes.files if file.extension is not None]
+    if any(one.get("restarts") for one in options):
+        return False
     # Without an index it is upstream's layout, which re-encodes nothing at level 0.
     layouts = [one.get("layout") for one in options]
     return all(isinstance(one, Mapping) and one.get("oversize") == "reject" for one in layouts)
