@@ -67,9 +67,7 @@ class _PhaseResources:
         elif reads_all or any(map(len, missing)):
             reads_all = True
             store.begin(order, steps, timeout_s)
-        return Reusing(
-            rows, address, self.plan.volumes.num_samples, reads_all, self.plan.volumes.columns
-        )
+        return Reusing(rows, address, self.plan.volumes, reads_all)
 
     @property
     def times(self) -> StageTimes:

@@ -33,8 +33,8 @@ class Filler:
         engine: Engine,
         *,
         batch: BatchOperations | None = None,
-        by_source: bool = False,
         reusing: Reusing | None = None,
+        by_source: bool = False,
     ) -> None:
         self._store = store
         self._table = table
@@ -43,8 +43,8 @@ class Filler:
         self._bad_samples = bad_samples
         self._engine = engine
         self._batch = batch
-        self._by_source = by_source
         self._reusing = reusing
+        self._by_source = by_source
 
     def __call__(self, step: int, chunk: int) -> None:
         """Write the rows of chunk `chunk` of global batch `step`.

@@ -10,7 +10,7 @@ from dtsflow.station.engine import Address, Places
 from dtsflow.station.keeping import KeepingEngine
 from dtsflow.station.row_store import RowStore
 from dtsflow.station.zone import Zone
-from dtsflow.volume.columns import Column
+from dtsflow.volume.data_set import DataSet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,33 +20,32 @@ class Reusing:
     Attributes:
         store: The kept rows.
         address: What the draws of the pass are addressed by.
-        stored: Samples of the data set.
+        volumes: The data set.
         reads_all: Whether the reader delivers all rows, kept or not.
         columns: What the data set says of each sample beside its label.
     """
 
     store: RowStore
     address: Address
-    stored: int
+    volumes: DataSet
     reads_all: bool
-    columns: tuple[Column, ...] = ()
 
     def copy(self, rows: Rows, places: Places, zone: Zone, engine: KeepingEngine) -> Ints:
         """Write those rows, all valid, that the store holds; which ones are left.
 
-        They have their labels, columns, ids and `valid`, too.
+        They have all else that a batch shows of them, too.
         """
         numbers = self.store.numbers(rows)
         is_held = self.store.holds(numbers)
         held = np.flatnonzero(is_held)
         self.store.counted(decoded=len(rows) - len(held), reused=len(held))
         if len(held):
-            draw_ids = rows.draw_ids(self.stored)
+            draw_ids = rows.draw_ids(self.volumes.num_samples)
             ids = rows.ids if draw_ids is None else draw_ids
             own = places[held]
             engine.copy(numbers[held], ids[held], self.address, zone, own)
             labels = self.store.labels(numbers[held])
-            zone.enter_rows(own, labels, rows.ids[held], self.columns)
+            zone.enter_rows(own, labels, rows.ids[held], self.volumes.columns)
         return np.flatnonzero(~is_held)
 
     def numbered(self, rows: Rows, samples: Samples) -> Samples:
