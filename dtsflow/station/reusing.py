@@ -22,7 +22,6 @@ class Reusing:
         address: What the draws of the pass are addressed by.
         volumes: The data set.
         reads_all: Whether the reader delivers all rows, kept or not.
-        columns: What the data set says of each sample beside its label.
     """
 
     store: RowStore
