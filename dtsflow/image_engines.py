@@ -99,4 +99,4 @@ class ImageEngines:
         if self.core is None:
             return View.of(branch, None)
         fused = FusedProgram(self.core, branch.operations, branch.specs, stored)
-        return View.of(branch, fused)
+        return View.of(branch, fused, self.core)

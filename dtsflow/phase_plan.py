@@ -130,7 +130,8 @@ class PhasePlan:
             return None
         address = Address(self.order.seed, epoch, self.order.phase)
         dtype = self.specs[-1].dtype
-        return BatchOperations(operations, address, self.lanes, dtype, self.chunks)
+        core = self.phase.core(self.volumes)
+        return BatchOperations(operations, address, self.lanes, dtype, self.chunks, core)
 
     def planned_bytes(self, mode: Mode) -> int:
         """Bytes that the samples in memory and their index occupy during a run."""
@@ -222,7 +223,7 @@ class PhasePlan:
         """What workers hold while they fill batches, beside single images."""
         shares = len(self.eras[0].branches) > 1 or self.row_budget is not None
         views = workers * SCRATCH_BYTES if shares else 0
-        if not self.eras[0].batch:
+        if not self.eras[0].batch or self.phase.core(self.volumes) is not None:
             return views
         largest = max(form.stored.nbytes(self.order.lane_rows) for form in self.forms.values())
         elements = largest // self.specs[-1].dtype.itemsize

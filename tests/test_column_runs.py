@@ -243,6 +243,17 @@ def test_a_column_that_no_batch_can_have_is_named(folder: Path, field: Field, to
         pipeline(Listed(folder, (field,)), po=po).plan(Rank(0, 1))
 
 
+@pytest.mark.parametrize("reuse", [{"sdmp_factor": 2}, {"cpvs": True}])
+def test_rows_that_are_reused_have_their_columns(folder: Path, reuse: dict[str, Any]) -> None:
+    po = Chain((CenterCrop(size=12),))
+    reader = Reader(shuffle="none")  # type: ignore[arg-type]  # as YAML says it
+    configured = pipeline(Listed(folder), decode=Auto(**reuse), po=po, reader=reader)
+    with configured.plan(Rank(0, 1)).open() as run:
+        for epoch in range(2):
+            for batch in run.epoch(epoch):
+                check(batch)
+
+
 def test_the_plan_shows_them_and_a_consumer_is_told(folder: Path) -> None:
     plan = pipeline(Listed(folder)).plan(Rank(0, 1))
     shown = plan_text(plan)

@@ -14,6 +14,7 @@ from dtsflow.compose import compose
 from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.digest import Digest
 from dtsflow.errors import ConfigError, PlanError, VolumeError
+from dtsflow.native.core import load
 from dtsflow.plan_text import plan_text
 from dtsflow.po.chain import BatchOperation
 from dtsflow.po.mixup import CutMix, Mixup, pair, soft_labels
@@ -207,15 +208,28 @@ def test_the_plan_shows_and_counts_the_mixing(volume: Path) -> None:
     alpha = {"_target_": "dtsflow.po.Schedule", "points": [[0, 0.2], [3, 0.4]]}
     with open_run(volume, [{**MIXUP, "alpha": alpha}]) as run:
         text = plan_text(run.plan)
-        entries = run.plan.memory_entries
         epochs = [sequence(run, epoch) for epoch in (0, 3)]
     assert "po.batch[0]" in text
     assert "Mixup(alpha=0.2), from epoch 3 alpha=0.4" in text
     assert "soft_labels FP32[12x4]" in text
-    assert entries["scratch of views and mixing"] == 2 * 24 * 3 * 9 * 9 * 4
     for epoch, fixed in ((0, 0.2), (3, 0.4)):
         with open_run(volume, [{**MIXUP, "alpha": fixed}]) as run:
             assert sequence(run, epoch) == epochs[epoch // 3]
+
+
+@pytest.mark.skipif(load() is None, reason="there is no compiled core")
+def test_the_core_mixes_as_numpy_does_and_needs_no_scratch(
+    volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = "scratch of views and mixing"
+    with open_run(volume, KINDS["both"]) as run:
+        assert entry not in run.plan.memory_entries
+        by_core = sequence(run, 0, 1)
+    monkeypatch.setattr("dtsflow.phase.load", lambda: None)
+    monkeypatch.setattr("dtsflow.phase.warn_absent", lambda: None)
+    with open_run(volume, KINDS["both"]) as run:
+        assert run.plan.memory_entries[entry] == 2 * 24 * 3 * 9 * 9 * 4
+        assert sequence(run, 0, 1) == by_core
 
 
 def test_mixing_is_in_the_fingerprint_and_only_where_it_is_done(volume: Path) -> None:

@@ -123,7 +123,7 @@ class Measuring:
                     print(f"{one.label}: {refused}")
             else:
                 pair = Pair(one.label, self.images[0], mixed(one.operation, self.images)[0])
-                measured = batch_cost(one.operation, self.images, repeats=self.repeats)
+                measured = batch_cost(one.operation, self.images, self.core, repeats=self.repeats)
                 yield Line(one.label, measured, pair)
 
     def chain(self, pipeline: Pipeline) -> Iterator[Line]:

@@ -18,11 +18,14 @@ class Program:
         normals: npt.NDArray[np.int16] | None = None,
     ) -> None: ...
 
+class Drawings:
+    def __init__(self, steps: Sequence[tuple[int, int, Sequence[float]]]) -> None: ...
+
 class Recipe:
     def __init__(
         self,
         program: Program,
-        drawings: Sequence[tuple[int, int, Sequence[float]]],
+        drawings: Drawings,
         pixels: tuple[int, int],
         turns: bool,
         shrinks: bool,
@@ -37,17 +40,19 @@ def fill_chunk(
     ids: npt.NDArray[np.int64],
     address: tuple[int, int, int, int],
     out: npt.NDArray[np.uint8],
+    first: int,
     rows: npt.NDArray[np.int64],
     status: npt.NDArray[np.int32],
-) -> None: ...
+) -> int: ...
 def draw_chunk(
-    recipe: Recipe,
+    drawings: Drawings,
     shapes: npt.NDArray[np.int32],
     ids: npt.NDArray[np.int64],
     address: tuple[int, int, int, int],
+    shrinks: bool,
     params: npt.NDArray[np.int32],
     status: npt.NDArray[np.int32],
-) -> None: ...
+) -> int: ...
 def probe(
     memory: npt.NDArray[np.uint8],
     offsets: npt.NDArray[np.int64],
@@ -65,6 +70,14 @@ def run_chunk(
     rows: npt.NDArray[np.int64],
     out_shapes: npt.NDArray[np.int32],
     status: npt.NDArray[np.int32],
+) -> None: ...
+def mix_rows(
+    rows: npt.NDArray[np.uint8], cast: int, partners: npt.NDArray[np.int64], share: float
+) -> None: ...
+def paste_rows(
+    rows: npt.NDArray[np.uint8],
+    partners: npt.NDArray[np.int64],
+    window: tuple[int, int, int, int],
 ) -> None: ...
 def philox(
     counters: npt.NDArray[np.uint32], key0: int, key1: int, words: npt.NDArray[np.uint32]

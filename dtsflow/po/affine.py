@@ -6,10 +6,11 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
+from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.native.steps import StepKind
 from dtsflow.po.fill import Fill, check_fill
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
-from dtsflow.po.warp import Floats, Sampling, maps, warp
+from dtsflow.po.warp import Floats, Sampling, look, maps, warp
 from dtsflow.seed.exact import sin_cos
 from dtsflow.spec import ImageSpec
 
@@ -61,6 +62,14 @@ class RandomRotation:
     def step(self) -> StepKind:
         """In the core: sample along a map."""
         return StepKind.WARP
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        low, high = _ends(self.degrees)
+        is_upstream = self.compat == "upstream"
+        shown = look(self.sampling, self.fill)
+        return Drawing(DrawKind.ROTATE, (low, high - low, is_upstream, *shown))
 
     @property
     def words(self) -> int:
@@ -123,6 +132,16 @@ class RandomAffine:
     def step(self) -> StepKind:
         """In the core: sample along a map."""
         return StepKind.WARP
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        ranges = (_ends(self.degrees), self.scale or (1.0, 1.0), *_shears(self.shear))
+        degrees, *others = ((low, high - low) for low, high in ranges)
+        far = self.translate or (0.0, 0.0)
+        spans = (number for span in others for number in span)
+        shown = look(self.interpolation, self.fill)
+        return Drawing(DrawKind.AFFINE, (*degrees, *far, *spans, *shown))
 
     @property
     def words(self) -> int:

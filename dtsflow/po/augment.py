@@ -7,6 +7,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
+from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.native.steps import StepKind
 from dtsflow.po import substep
 from dtsflow.po.affine import Interpolation
@@ -15,6 +16,7 @@ from dtsflow.po.channels import require_gray_or_rgb
 from dtsflow.po.fill import Fill, check_fill
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.po.substep import SUBSTEP
+from dtsflow.po.warp import look
 from dtsflow.spec import ImageSpec
 
 Bins = Annotated[int, Field(ge=2, le=1 << 16)]
@@ -62,6 +64,15 @@ class RandAugment:
     def steps(self) -> int:
         """How many such steps."""
         return self.num_ops
+
+    @property
+    def drawing(self) -> tuple[Drawing, ...]:
+        """In the core: the same."""
+        bins, shown = self.num_magnitude_bins, look(self.interpolation, self.fill)
+        return tuple(
+            Drawing(DrawKind.RAND_AUGMENT, (word, self.magnitude, bins, *shown))
+            for word in range(0, self.words, _WORDS)
+        )
 
     @property
     def words(self) -> int:
@@ -130,6 +141,12 @@ class TrivialAugmentWide:
     def step(self) -> StepKind:
         """In the core: one step of several kinds."""
         return StepKind.AUGMENT
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        shown = look(self.interpolation, self.fill)
+        return Drawing(DrawKind.TRIVIAL_AUGMENT, (self.num_magnitude_bins, *shown))
 
     @property
     def words(self) -> int:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from dtsflow.configurable import configurable
+from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.native.steps import StepKind
 from dtsflow.po.chance import Probability, chances
 from dtsflow.po.channels import require_gray_or_rgb
@@ -26,6 +27,11 @@ class RandomAutocontrast:
     def step(self) -> StepKind:
         """In the core: stretch."""
         return StepKind.AUTOCONTRAST
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        return Drawing(DrawKind.CHANCE, (self.p,))
 
     @property
     def words(self) -> int:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
+from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.native.steps import StepKind
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.seed.exact import EXP_LIMIT, exp
@@ -58,6 +59,12 @@ class GaussianBlur:
     def step(self) -> StepKind:
         """In the core: blur."""
         return StepKind.BLUR
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        low, high = self._range
+        return Drawing(DrawKind.BLUR, (low, high - low, self.kernel_size // 2))
 
     @property
     def words(self) -> int:

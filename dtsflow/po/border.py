@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from dtsflow.native.steps import StepKind
-from dtsflow.po.fill import MOST_CHANNELS, Fill, colour
+from dtsflow.po.fill import MOST_CHANNELS, Fill, colour, packed
 from dtsflow.po.operation import Image, Params, Pixels, Row
 from dtsflow.po.window import WINDOW
 
@@ -55,6 +55,11 @@ def frame_step(border: Border, fill: Fill) -> StepKind:
     """In the core: what cuts the rows that `frames` gives."""
     is_plain = border == "constant" and not colour(fill).any()
     return StepKind.CROP if is_plain else StepKind.PLACE
+
+
+def border_numbers(border: Border, fill: Fill) -> tuple[int, int]:
+    """The border's kind and colour as a drawing of the core takes them."""
+    return BORDERS.index(border), packed(fill)
 
 
 def cut(image: Image, out: Pixels, params: Row) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 from dtsflow.errors import PlanError
 from dtsflow.po.erasing import MAY_FOLLOW, RandomErasing
@@ -54,9 +55,12 @@ class Branch:
         """What leaves the chain, all of one size."""
         return self.specs[-1]
 
-    def program(self) -> Program:
-        """Make what one worker runs; it is not to be shared."""
-        return Program(self.operations, self.specs)
+    def program(self, core: ModuleType | None = None) -> Program:
+        """Make what one worker runs; it is not to be shared.
+
+        The compiled `core`, if it is given, draws what it can.
+        """
+        return Program(self.operations, self.specs, core)
 
 
 def _check_place(

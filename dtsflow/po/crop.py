@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from dtsflow.configurable import configurable
 from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.native.steps import StepKind
-from dtsflow.po.border import Border, Padding, cut, frame_step, frames, margins
+from dtsflow.po.border import Border, Padding, border_numbers, cut, frame_step, frames, margins
 from dtsflow.po.fill import Fill, check_fill
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.po.resample import resample
@@ -140,7 +140,7 @@ class CenterCrop:
     @property
     def drawing(self) -> Drawing:
         """In the core: the same."""
-        return Drawing(DrawKind.CENTRE_CROP, sides(self.size))
+        return Drawing(DrawKind.CENTRE_CROP, (*sides(self.size), self.compat == "upstream"))
 
     @property
     def words(self) -> int:
@@ -188,13 +188,13 @@ class RandomCrop:
         return frame_step(self.padding_mode, self.fill)
 
     @property
-    def drawing(self) -> Drawing | None:
-        """In the core: the same, where the border is zeros."""
-        if self.step != StepKind.CROP:
-            return None
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
         left, top, right, bottom = margins(self.padding)
         margin = (top, left, top + bottom, left + right)
-        return Drawing(DrawKind.CROP, (*sides(self.size), *margin, self.compat == "upstream"))
+        border = border_numbers(self.padding_mode, self.fill)
+        is_upstream = self.compat == "upstream"
+        return Drawing(DrawKind.CROP, (*sides(self.size), *margin, is_upstream, *border))
 
     @property
     def words(self) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import model_validator
 
 from dtsflow.configurable import configurable
+from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.native.steps import StepKind
 from dtsflow.po.chance import Probability
 from dtsflow.po.crop import Fraction, Ratio
@@ -59,6 +60,13 @@ class RandomErasing:
     def step(self) -> StepKind:
         """In the core: zeros, in the final write."""
         return StepKind.ERASE
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        low, high = self.scale
+        log_low, log_high = log(self.ratio[0]), log(self.ratio[1])
+        return Drawing(DrawKind.ERASE, (self.p, low, high - low, log_low, log_high - log_low))
 
     @property
     def words(self) -> int:

@@ -34,3 +34,8 @@ def colour(fill: Fill) -> npt.NDArray[np.uint8]:
     if len(values) == 1:
         values *= MOST_CHANNELS
     return np.array([*values, 0, 0, 0][:MOST_CHANNELS], np.uint8)
+
+
+def packed(fill: Fill) -> int:
+    """The colour as one number, as a drawing of the core takes it."""
+    return int.from_bytes(colour(fill).tobytes(), "little")

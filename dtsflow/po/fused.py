@@ -196,9 +196,10 @@ class FusedProgram:
 
         `pixels` is the one image of a pixel set, None where samples are encoded.
         """
-        drawn = drawings(self._operations) if len(self._parts) == 1 else None
-        if drawn is None:
+        steps = drawings(self._operations) if len(self._parts) == 1 else None
+        if steps is None:
             return None
+        drawn = self._core.Drawings(steps)
         program = self._encoded if pixels is None else self._pixels[0]
         stored = (0, 0) if pixels is None else (pixels.height, pixels.width)
         out = (self._specs[-1].height, self._specs[-1].width)

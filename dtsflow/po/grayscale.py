@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtsflow.configurable import configurable
+from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.native.steps import StepKind
 from dtsflow.po.chance import Probability, chances
 from dtsflow.po.channels import require_rgb
@@ -31,6 +32,11 @@ class RandomGrayscale:
     def step(self) -> StepKind:
         """In the core: gray."""
         return StepKind.GRAYSCALE
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        return Drawing(DrawKind.CHANCE, (self.p,))
 
     @property
     def words(self) -> int:

@@ -23,6 +23,7 @@ from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
 from dtsflow.errors import PlanError
+from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.native.steps import StepKind
 from dtsflow.po.blend import blend
 from dtsflow.po.channels import GRAY, require_gray_or_rgb
@@ -79,6 +80,15 @@ class ColorJitter:
     def step(self) -> StepKind:
         """In the core: the four changes."""
         return StepKind.JITTER
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        ranges = [self._range(name) for name in NAMES]
+        happens = sum(1 << number for number, span in enumerate(ranges) if span is not None)
+        spans = (span or (0.0, 0.0) for span in ranges)
+        numbers = (number for low, high in spans for number in (low, high - low))
+        return Drawing(DrawKind.JITTER, (*numbers, happens))
 
     @property
     def words(self) -> int:

@@ -13,6 +13,7 @@ Devroye (1996): with u and v uniform, p = u^(1 / alpha) and c = cos(2 pi v), it 
 made of operations that give the same bits on every machine.
 """
 
+from types import ModuleType
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from pydantic import Field
 
 from dtsflow.configurable import configurable
 from dtsflow.errors import PlanError
+from dtsflow.native.steps import CASTS
 from dtsflow.po.operation import Draws, Params, Row
 from dtsflow.seed.exact import EXP_LIMIT, exp, logs, sin_cos
 from dtsflow.tensor.bfloat16 import from_bfloat16, to_bfloat16
@@ -71,6 +73,15 @@ class Mixup:
         is_alone = partners == np.arange(len(rows))
         return np.where(is_alone[:, None, None, None], rows, _stored(mixed, dtype))
 
+    def mix(
+        self, core: ModuleType, rows: Rows, params: Row, partners: Ints, *, dtype: DType
+    ) -> None:
+        """Make of `rows` itself what `apply` makes, bit for bit, without the GIL.
+
+        `rows` has no gaps, and `partners` each row once, as `pair` gives them.
+        """
+        core.mix_rows(_bytes(rows), CASTS[dtype], partners, float(params["share"]))
+
 
 @configurable
 class CutMix:
@@ -104,6 +115,21 @@ class CutMix:
         mixed = rows.copy()
         mixed[:, y : y + h, x : x + w] = rows[partners, y : y + h, x : x + w]
         return mixed
+
+    def mix(
+        self,
+        core: ModuleType,
+        rows: Rows,
+        params: Row,
+        partners: Ints,
+        *,
+        dtype: DType,  # noqa: ARG002  # as Mixup
+    ) -> None:
+        """Make of `rows` itself what `apply` makes; see `Mixup.mix`."""
+        y, x, h, w = (int(params[name]) for name in ("y", "x", "h", "w"))
+        width, pixel = rows.shape[2], rows.shape[3] * rows.itemsize
+        window = ((y * width + x) * pixel, w * pixel, h, width * pixel)
+        core.paste_rows(_bytes(rows), partners, window)
 
 
 def check_rows(rows_of_a_lane: int) -> None:
@@ -159,6 +185,13 @@ def mixed_labels(
     return mixed
 
 
+def mix_labels(
+    core: ModuleType, soft: npt.NDArray[np.float32], params: Row, partners: Ints
+) -> None:
+    """Make of soft labels themselves what `mixed_labels` makes; see `Mixup.mix`."""
+    core.mix_rows(_bytes(soft), CASTS[DType.FP32], partners, float(params["share"]))
+
+
 def symmetric_beta(alpha: float, draws: Draws) -> Floats:
     """Make one number of Beta(alpha, alpha) of the draws 0 and 1 of each lane."""
     power = logs(1.0 - draws.uniform(0)) / alpha
@@ -171,6 +204,11 @@ def symmetric_beta(alpha: float, draws: Draws) -> Floats:
     rest = np.maximum(1.0 - p, 0.0)
     share = 0.5 * (1.0 + cosine * np.sqrt(rest / (p + rest * (cosine * cosine))))
     return np.clip(share, 0.0, 1.0)  # rounding can go beyond
+
+
+def _bytes(rows: Rows) -> npt.NDArray[np.uint8]:
+    assert rows.flags.c_contiguous  # else the core would be given a copy
+    return rows.view(np.uint8).reshape(-1)
 
 
 def _window(centre: Ints, half: Floats, side: int) -> tuple[Ints, Ints]:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from dtsflow.configurable import configurable
+from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.native.steps import StepKind
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.seed.normal import normals
@@ -38,6 +39,11 @@ class GaussianNoise:
     def step(self) -> StepKind:
         """In the core: noise."""
         return StepKind.NOISE
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        return Drawing(DrawKind.NOISE, (self.mean, self.sigma))
 
     @property
     def words(self) -> int:

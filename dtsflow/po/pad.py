@@ -3,8 +3,9 @@
 import numpy as np
 
 from dtsflow.configurable import configurable
+from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.native.steps import StepKind
-from dtsflow.po.border import Border, Padding, cut, frame_step, frames, margins
+from dtsflow.po.border import Border, Padding, border_numbers, cut, frame_step, frames, margins
 from dtsflow.po.fill import Fill, check_fill
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.po.window import windows
@@ -28,6 +29,13 @@ class Pad:
     def step(self) -> StepKind:
         """In the core: cut, with the border around."""
         return frame_step(self.padding_mode, self.fill)
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        left, top, right, bottom = margins(self.padding)
+        border = border_numbers(self.padding_mode, self.fill)
+        return Drawing(DrawKind.PAD, (top, left, top + bottom, left + right, *border))
 
     @property
     def words(self) -> int:

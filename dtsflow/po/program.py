@@ -1,30 +1,68 @@
 """A chain as one worker runs it, on scratch that it keeps."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 import numpy.typing as npt
 
 from dtsflow.po.erasing import RandomErasing
+from dtsflow.po.native_draws import NativeDraws, native_draws
 from dtsflow.po.operation import Image, Operation, Params, Pixels, Sizes
-from dtsflow.seed.draws import operation_draws
+from dtsflow.seed.address import pass_words
+from dtsflow.seed.draws import Draws, operation_draws
 from dtsflow.spec import ImageSpec
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """What the draws of a view in one pass have in common."""
+
+    seed: int
+    epoch: int
+    phase: int
+    view: int
+
+    @property
+    def address(self) -> tuple[int, int, int, int]:
+        return pass_words(self.seed, self.epoch, self.phase, self.view)
+
+    def draws(self, ids: npt.NDArray[np.int64], words: Sequence[int]) -> Sequence[Draws]:
+        """So many draws for each operation."""
+        if not any(words):
+            return [Draws(np.empty((len(ids), 0), np.uint32))] * len(words)
+        return operation_draws(
+            seed=self.seed,
+            ids=ids,
+            epoch=self.epoch,
+            phase=self.phase,
+            view=self.view,
+            words=words,
+        )
 
 
 class Program:
     """Runs a checked chain on the samples of a chunk, one by one.
 
     It owns two scratch images, which grow to the largest they had to hold, so it serves
-    one worker. `specs` are those of `Chain.specs`.
+    one worker. `specs` are those of `Chain.specs`. With the compiled `core`, that draws
+    where it can, the same parameters.
     """
 
-    def __init__(self, operations: Sequence[Operation], specs: Sequence[ImageSpec]) -> None:
+    def __init__(
+        self,
+        operations: Sequence[Operation],
+        specs: Sequence[ImageSpec],
+        core: ModuleType | None = None,
+    ) -> None:
         self._operations = tuple(operations)
         self._specs = tuple(specs)
         numbered = list(enumerate(self._operations))
         self._erasing = [(n, one) for n, one in numbered if isinstance(one, RandomErasing)]
         self._drawing = [(n, one) for n, one in numbered if not isinstance(one, RandomErasing)]
         self._words = tuple(operation.words for operation in operations)
+        self._native = {} if core is None else native_draws(core, self._operations)
         self._scratch = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
 
     @property
@@ -75,15 +113,44 @@ class Program:
         Raises:
             PlanError: An id, the epoch or the view has no room in a draw's address.
         """
-        chunk = operation_draws(
-            seed=seed, ids=ids, epoch=epoch, phase=phase, view=view, words=self._words
-        )
+        where = _Pass(seed, epoch, phase, view)
+        found = self._draw(ids, sizes, where, self._native)
+        if found is None:  # the core leaves the chunk to NumPy
+            found = self._draw(ids, sizes, where, {})
+        assert found is not None
+        return found
+
+    def _draw(
+        self,
+        ids: npt.NDArray[np.int64],
+        sizes: Sizes,
+        where: "_Pass",
+        native: Mapping[int, NativeDraws],
+    ) -> tuple[list[Params], list[Sizes]] | None:
+        """Draw with those parts in the core; None where one of them does not."""
+        chunk = where.draws(ids, self._words_without(native))
         drawn: list[Params] = []
         traced = [sizes]
-        for operation, draws in zip(self._operations, chunk, strict=True):
-            drawn.append(operation.draw(draws, traced[-1]))
-            traced.append(operation.out_sizes(traced[-1], drawn[-1]))
+        while (position := len(drawn)) < len(self._operations):
+            part = native.get(position)
+            if part is None:
+                operation = self._operations[position]
+                drawn.append(operation.draw(chunk[position], traced[-1]))
+                traced.append(operation.out_sizes(traced[-1], drawn[-1]))
+                continue
+            found = part.draw(ids, where.address, traced[-1])
+            if found is None:
+                return None
+            drawn += found[0]
+            traced += found[1]
         return drawn, traced
+
+    def _words_without(self, native: Mapping[int, NativeDraws]) -> list[int]:
+        """How many random words each operation gets; none where the core draws."""
+        words = list(self._words)
+        for start, part in native.items():
+            words[start : part.stop] = [0] * (part.stop - start)
+        return words
 
     def run(
         self,

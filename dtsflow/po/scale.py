@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dtsflow.configurable import configurable
+from dtsflow.native.drawing import Drawing, DrawKind
 from dtsflow.native.steps import StepKind
 from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.po.resample import resample
@@ -43,6 +44,12 @@ class RandomScale:
     def step(self) -> StepKind:
         """In the core: scale, and put the middle into a frame."""
         return StepKind.RESCALE
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        reach = self.max_ratio - self.min_ratio
+        return Drawing(DrawKind.RESCALE, (self.min_ratio, reach, self.antialias))
 
     @property
     def words(self) -> int:

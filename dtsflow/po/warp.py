@@ -25,7 +25,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dtsflow.po.fill import MOST_CHANNELS, Fill, colour
+from dtsflow.po.fill import MOST_CHANNELS, Fill, colour, packed
 from dtsflow.po.operation import Image, Params, Pixels, Row, Sizes
 from dtsflow.po.resample import WEIGHT_BITS
 
@@ -82,6 +82,11 @@ def maps(
     for name, value in values.items():
         made[name] = np.rint(value * float(1 << POINT_BITS))
     return made
+
+
+def look(sampling: Sampling, fill: Fill) -> tuple[int, int]:
+    """The sampling and the colour beyond as a drawing of the core takes them."""
+    return SAMPLINGS.index(sampling), packed(fill)
 
 
 def warp(image: Image, out: Pixels, params: Row) -> None:

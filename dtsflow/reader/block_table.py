@@ -90,6 +90,7 @@ class BlockTable:
         self._notes = next(parts).reshape(layout.processes, NOTE_BYTES)
         self.states = next(parts)
         self._needed = np.flatnonzero(layout.offsets >= 0)
+        self._is_whole = False  # nothing will be damaged
         self._reasons: dict[int, str] = {}
         self._errors: dict[int, Exception] = {}
 
@@ -122,6 +123,10 @@ class BlockTable:
     def settle(self, block: int, state: int) -> None:
         """Say what became of a block; the caller holds a lock that he took after."""
         self.states[block] = state
+
+    def complete(self) -> None:
+        """Say that no block is missing, so that damage is not looked for in vain."""
+        self._is_whole = not (self.states[self._needed] == DAMAGED).any()
 
     @property
     def missing(self) -> int:
@@ -163,6 +168,8 @@ class BlockTable:
 
     def _refused(self, blocks: Ints) -> Mapping[int, str]:
         """Which of the samples in `blocks` lie in a damaged block, and the damage."""
+        if self._is_whole:
+            return {}
         numbers = np.flatnonzero(self.states[blocks] == DAMAGED).tolist()
         return {number: self._reason(int(blocks[number])) for number in numbers}
 

@@ -89,6 +89,8 @@ class InProportion:
 
     def before(self, place: int) -> tuple[int, ...]:
         """How many of the first `place` places each source has."""
+        if len(self.sizes) == 1:
+            return (place,)
         return tuple(self._before(source, place) for source in range(len(self.sizes)))
 
     def place(self, source: int, number: int) -> int:

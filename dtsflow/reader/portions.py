@@ -48,7 +48,7 @@ class Portions:
         """The rows of a portion, counted from the epoch's beginning."""
         step, inside = divmod(portion, self.of_batch)
         first = inside * self.chunk_rows
-        return table.rows(step)[first : first + self.chunk_rows]
+        return table.rows(step, first, self.chunk_rows)
 
     def locate(self, rows: Rows) -> tuple[Ints, Ints]:
         """The portion of each row, and the row's number in it."""

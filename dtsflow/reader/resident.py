@@ -107,7 +107,9 @@ class _Shared:
                 if self.closed:
                     raise ClosedError("The run was closed while a worker waited for a block.")
                 self.arrived.wait(POLL_S if self.table.is_shared else None)
-            self._is_complete = self.table.missing == 0
+            if self.table.missing == 0:
+                self.table.complete()
+                self._is_complete = True
 
     def next_block(self) -> int | None:
         """The block to read next; several threads may ask."""

@@ -29,8 +29,11 @@ class RowTable:
         self._pages: dict[int, Rows] = {}
         self._lock = threading.Lock()
 
-    def rows(self, step: int) -> Rows:
-        """Where this rank's rows of global batch `step` come from."""
+    def rows(self, step: int, first: int = 0, count: int | None = None) -> Rows:
+        """Where this rank's rows of global batch `step` come from.
+
+        Only `count` of them from `first` on, or as many as there are.
+        """
         page, inside = divmod(step, self._page_steps)
         with self._lock:
             if page not in self._pages:
@@ -38,8 +41,9 @@ class RowTable:
                 self._pages = {p: rows for p, rows in self._pages.items() if p == page - 1}
                 self._pages[page] = self._page(page * self._page_steps)
             rows = self._pages[page]
-        first = inside * self._rows_per_step
-        return rows[first : first + self._rows_per_step]
+        start = inside * self._rows_per_step
+        end = self._rows_per_step if count is None else min(first + count, self._rows_per_step)
+        return rows[start + first : start + end]
 
     def _page(self, first_step: int) -> Rows:
         rows = self._order.rows(first_step, self._page_steps, self._lanes)

@@ -2,14 +2,16 @@
 
 import threading
 from collections.abc import Sequence
-from typing import Final
+from types import ModuleType
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from dtsflow.errors import VolumeError
 from dtsflow.po.chain import BatchOperation
-from dtsflow.po.mixup import mixed_labels, one_hot, pair
-from dtsflow.po.operation import Params
+from dtsflow.po.mixup import mix_labels, mixed_labels, one_hot, pair
+from dtsflow.po.operation import Params, Row
 from dtsflow.seed.draws import batch_draws
 from dtsflow.station.engine import Address
 from dtsflow.station.zone import Zone
@@ -19,7 +21,10 @@ SOFT_LABELS: Final = "soft_labels"
 """The field of a batch that says how much of each class is in a row."""
 
 ELEMENT_BYTES: Final = 24
-"""Bytes of temporaries for each element of a lane that is mixed: float32 copies."""
+"""Bytes of temporaries for each element of a lane that is mixed without the core:
+float32 copies."""
+
+Rows = npt.NDArray[Any]
 
 
 class BatchOperations:
@@ -31,16 +36,20 @@ class BatchOperations:
         lanes: The lanes of this rank, whose rows stand one lane after another.
         dtype: Type of the pixels.
         chunks: Chunks of a batch.
+        core: The compiled core, which mixes in place; None: NumPy mixes, to the same
+            bits.
     """
 
-    def __init__(
+    def __init__(  # a pass's parts, joined in one place only
         self,
         operations: Sequence[BatchOperation],
         address: Address,
         lanes: range,
         dtype: DType,
         chunks: int,
+        core: ModuleType | None = None,
     ) -> None:
+        self._core = core
         self._operations = tuple(operations)
         self._address = address
         self._lanes = np.arange(lanes.start, lanes.stop)
@@ -73,10 +82,24 @@ class BatchOperations:
         for lane in range(len(self._lanes)):
             own = slice(lane * rows, (lane + 1) * rows)
             for operation, params in zip(self._operations, chosen, strict=True):
-                partners = pair(zone.valid[own], int(params[lane]["shift"]))
-                mixed = operation.apply(zone.padded[own], params[lane], partners, dtype=self._dtype)
-                zone.padded[own] = mixed
-                soft[own] = mixed_labels(soft[own], params[lane], partners)
+                self._mix(operation, params[lane], zone.padded[own], soft[own], zone.valid[own])
+
+    def _mix(  # what an operation takes, and the labels
+        self,
+        operation: BatchOperation,
+        params: Row,
+        pixels: Rows,
+        soft: npt.NDArray[np.float32],
+        valid: npt.NDArray[np.bool_],
+    ) -> None:
+        """Mix the rows of one lane in place."""
+        partners = pair(valid, int(params["shift"]))
+        if self._core is None:
+            pixels[...] = operation.apply(pixels, params, partners, dtype=self._dtype)
+            soft[...] = mixed_labels(soft, params, partners)
+            return
+        operation.mix(self._core, pixels, params, partners, dtype=self._dtype)
+        mix_labels(self._core, soft, params, partners)
 
     def _check(self, zone: Zone) -> None:
         classes, largest = zone.fields[SOFT_LABELS].array.shape[-1], int(zone.labels.max())

@@ -64,7 +64,7 @@ class Filler:
 
     def _fill(self, step: int, chunk: int, zone: Zone) -> None:
         first = chunk * self._chunk_rows
-        rows = self._table.rows(step)[first : first + self._chunk_rows]
+        rows = self._table.rows(step, first, self._chunk_rows)
         places = np.arange(first, first + len(rows))
         if not rows.valid.all():
             zone.clear_rows(slice(first, first + len(rows)))

@@ -68,7 +68,7 @@ class NativeEngine:
             return self._fill_by_parts(samples, address, zone, places)
         began = time.perf_counter()
         status = np.empty(len(samples), np.int32)
-        self._core.fill_chunk(
+        others = self._core.fill_chunk(
             self._recipe,
             samples.memory,
             samples.offsets,
@@ -76,11 +76,12 @@ class NativeEngine:
             samples.draw_ids,
             pass_words(address.seed, address.epoch, address.phase, 0),
             zone.slots,
-            rows_of(zone, IMAGES, places).offsets,
+            zone.data_offset,
+            places,
             status,
         )
         self.times.native += time.perf_counter() - began
-        if not status.any():
+        if not others:
             return {}
         return self._fill_rest(status, samples, address, zone, places)
 

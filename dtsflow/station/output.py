@@ -1,6 +1,7 @@
 """What is to be made of the decoded samples of a chunk: rows of one field."""
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Final
 
 import numpy as np
@@ -32,9 +33,11 @@ class View:
     cuts: bool
 
     @classmethod
-    def of(cls, branch: Branch, fused: FusedProgram | None) -> "View":
-        """The programs of a chain."""
-        return cls(branch.program(), fused, cuts(branch.operations))
+    def of(
+        cls, branch: Branch, fused: FusedProgram | None, core: ModuleType | None = None
+    ) -> "View":
+        """The programs of a chain; the compiled `core` draws what it can."""
+        return cls(branch.program(core), fused, cuts(branch.operations))
 
 
 def cuts(operations: tuple[Operation, ...]) -> bool:

@@ -48,13 +48,24 @@ class BatchOperation(Protocol):
     ) -> npt.NDArray[Any]:
         """Make the mixed rows."""
 
+    def mix(
+        self,
+        core: ModuleType,
+        rows: npt.NDArray[Any],
+        params: Row,
+        partners: npt.NDArray[np.int64],
+        *,
+        dtype: DType,
+    ) -> None:
+        """Make the same of `rows` itself, by the compiled core."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Microseconds an image, one number a repeat.
 
     Attributes:
-        draw: Drawing the parameters of all images at once.
+        draw: Drawing the parameters of all images at once, by the core where it can.
         reference: By NumPy and Pillow.
         native: By the compiled core; None where it has no form of this, or is absent.
     """
@@ -88,15 +99,14 @@ class Work:
         self.specs = list(accumulate(operations, _out_spec, initial=_spec(images)))
         self._program = Program(self.operations, self.specs)
         self._sizes = np.array([image.shape[:2] for image in images], np.int64)
-        self._params, self._traced = self.draw()
+        self._params, self._traced = self._draw(self._program)
         last = self.specs[-1]
         self._padded = stored_channels(last.channels, last.dtype) if stored_channels else None
 
-    def draw(self) -> tuple[list[Params], list[npt.NDArray[np.int64]]]:
-        """Draw the parameters of all images, and trace their sizes."""
-        return self._program.draw_with_sizes(
-            seed=_SEED, ids=np.arange(len(self.images)), epoch=0, phase=0, sizes=self._sizes
-        )
+    def drawing(self, core: ModuleType | None) -> Callable[[], object]:
+        """A call that draws the parameters of all images, in the core where it can."""
+        program = Program(self.operations, self.specs, core)
+        return lambda: self._draw(program)
 
     def empty(self) -> list[npt.NDArray[Any]]:
         """Somewhere for the results, channel padding left out."""
@@ -145,6 +155,12 @@ class Work:
         self.reference(out)
         return out
 
+    def _draw(self, program: Program) -> tuple[list[Params], list[npt.NDArray[np.int64]]]:
+        """Draw the parameters of all images, and trace their sizes."""
+        return program.draw_with_sizes(
+            seed=_SEED, ids=np.arange(len(self.images)), epoch=0, phase=0, sizes=self._sizes
+        )
+
 
 def stages(operations: Sequence[Operation], images: Sequence[Image]) -> list[Work]:
     """Each operation of a chain, on what those before it make of `images`.
@@ -168,7 +184,7 @@ def cost(work: Work, core: ModuleType | None, *, repeats: int) -> Cost:
     out, count = work.empty(), len(work.images)
     native = None if core is None else work.native(core)
     return Cost(
-        draw=_timed(work.draw, count, repeats),
+        draw=_timed(work.drawing(core), count, repeats),
         reference=_timed(lambda: work.reference(out), count, repeats),
         native=None if native is None else _timed(native, count, repeats),
     )
@@ -179,19 +195,39 @@ def mixed(operation: BatchOperation, rows: npt.NDArray[np.uint8]) -> npt.NDArray
     return _mix(operation, rows, _draw_lane(operation, rows))
 
 
-def batch_cost(operation: BatchOperation, rows: npt.NDArray[np.uint8], *, repeats: int) -> Cost:
-    """Measure a batch operation, which has one form, on rows taken as a lane's."""
+def batch_cost(
+    operation: BatchOperation,
+    rows: npt.NDArray[np.uint8],
+    core: ModuleType | None,
+    *,
+    repeats: int,
+) -> Cost:
+    """Measure a batch operation on rows taken as a lane's.
+
+    The core mixes in place, so of each repeat it makes something else.
+    """
     drawn, count = _draw_lane(operation, rows), len(rows)
+    native = None if core is None else _native_mix(operation, rows, drawn, core)
     return Cost(
         draw=_timed(lambda: _draw_lane(operation, rows), count, repeats),
         reference=_timed(lambda: _mix(operation, rows, drawn), count, repeats),
-        native=None,
+        native=None if native is None else _timed(native, count, repeats),
     )
 
 
+def _native_mix(
+    operation: BatchOperation, rows: npt.NDArray[np.uint8], drawn: Params, core: ModuleType
+) -> Callable[[], None]:
+    own, partners = rows.copy(), _partners(rows, drawn)
+    return lambda: operation.mix(core, own, drawn[0], partners, dtype=DType.UINT8)
+
+
 def _mix(operation: BatchOperation, rows: npt.NDArray[np.uint8], drawn: Params) -> npt.NDArray[Any]:
-    partners = pair(np.ones(len(rows), bool), int(drawn[0]["shift"]))
-    return operation.apply(rows, drawn[0], partners, dtype=DType.UINT8)
+    return operation.apply(rows, drawn[0], _partners(rows, drawn), dtype=DType.UINT8)
+
+
+def _partners(rows: npt.NDArray[np.uint8], drawn: Params) -> npt.NDArray[np.int64]:
+    return pair(np.ones(len(rows), bool), int(drawn[0]["shift"]))
 
 
 def _draw_lane(operation: BatchOperation, rows: npt.NDArray[np.uint8]) -> Params:

@@ -20,11 +20,17 @@ from dtsflow.plan_text import plan_text
 from dtsflow.po import (
     CenterCrop,
     Chain,
+    ColorJitter,
     Normalize,
+    Pad,
+    RandAugment,
     RandomCrop,
+    RandomErasing,
     RandomGrayscale,
     RandomHorizontalFlip,
     RandomResizedCrop,
+    RandomRotation,
+    RandomScale,
     Resize,
 )
 from dtsflow.po.operation import NOTHING, Draws, Params, Pixels, Row, Sizes
@@ -41,6 +47,7 @@ from dtsflow.volume.format import Kind
 pytestmark = pytest.mark.skipif(core.load() is None, reason="the native core was not built")
 
 FP16 = Normalize(preset="imagenet", dtype=DType.FP16)
+BOX = RandomErasing(p=0.5)
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,14 @@ CHAINS = {
     "flip first": Chain((RandomHorizontalFlip(), CenterCrop(18), RandomHorizontalFlip(), FP16)),
     "crop with padding": Chain((CenterCrop(64), Normalize(preset="none"))),
     "random crop": Chain((RandomCrop(25, padding=3), RandomHorizontalFlip(), FP16)),
-    "drawn in python": Chain((RandomResizedCrop(16), RandomGrayscale(0.5), FP16)),
+    "gray": Chain((RandomResizedCrop(16), RandomGrayscale(0.5), FP16)),
+    "colours and boxes": Chain(
+        (RandomResizedCrop(16), RandomHorizontalFlip(), ColorJitter(0.2, 0.2, 0.2, 0.1), FP16, BOX)
+    ),
+    "moved": Chain(
+        (Pad(2, fill=9), RandomCrop(28), RandomRotation(20), RandomScale(0.8, 1.2), FP16, BOX)
+    ),
+    "augmented": Chain((RandomResizedCrop(16), RandomHorizontalFlip(), RandAugment(), FP16)),
     "python in the middle": Chain((RandomResizedCrop(16), Invert(), RandomHorizontalFlip(), FP16)),
     "python first": Chain((Invert(), RandomResizedCrop(16), FP16)),
     "python last": Chain((RandomResizedCrop(16), RandomHorizontalFlip(), Invert())),

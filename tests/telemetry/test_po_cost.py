@@ -94,9 +94,10 @@ def test_a_batch_operation_mixes_the_images_as_one_lane() -> None:
     after = mixed(Mixup(), PHOTOS)
     assert after.shape == PHOTOS.shape
     assert all((after[i] != PHOTOS[i]).any() for i in range(len(PHOTOS)))
-    found = batch_cost(Mixup(), PHOTOS, repeats=2)
+    found = batch_cost(Mixup(), PHOTOS, core, repeats=2)
     assert len(found.draw) == len(found.reference) == 2
-    assert found.native is None
+    assert len(found.native or ()) == (0 if core is None else 2)
+    assert batch_cost(Mixup(), PHOTOS, None, repeats=1).native is None
 
 
 def test_of_an_operation_without_a_native_form_only_the_reference_is_measured() -> None:

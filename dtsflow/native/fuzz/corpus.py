@@ -15,7 +15,8 @@ from typing import Any
 
 from PIL import Image
 
-CHOICES = 288  # bytes; the target draws fewer than these
+CHOICES = 288  # bytes; the target `chunk` draws fewer than these
+DRAW_CHOICES = 512  # bytes; the same of `draw`
 SIZES = ((1, 1), (2, 3), (5, 5), (8, 8), (17, 9), (33, 40), (64, 64))
 SOI, EOI, SOS = b"\xff\xd8", b"\xff\xd9", b"\xff\xda"
 
@@ -26,7 +27,7 @@ def main(out: Path) -> None:
     write(out / "probe", jpegs)
     write(out / "chunk", dict(with_choices(jpegs, random.Random(1))))
     rng = random.Random(2)
-    write(out / "draw", {str(number): rng.randbytes(CHOICES) for number in range(64)})
+    write(out / "draw", {str(number): rng.randbytes(DRAW_CHOICES) for number in range(64)})
 
 
 def write(folder: Path, seeds: dict[str, bytes]) -> None:

@@ -96,9 +96,8 @@ Ending choose_ending(Choices &choices, int channels) {
       const float result = scaled + made.offset.back();
       std::uint32_t bits;
       std::memcpy(&bits, &result, sizeof bits);
-      // Of bfloat16 the core only copies the table, so any will do.
       if (made.cast == Cast::fp16) bits = half(result);
-      if (made.cast == Cast::bf16) bits >>= 16;
+      if (made.cast == Cast::bf16) bits = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
       const auto *const from = reinterpret_cast<const std::uint8_t *>(&bits);  // little-endian
       made.table.insert(made.table.end(), from, from + made.element());
     }

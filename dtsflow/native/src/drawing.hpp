@@ -1,4 +1,4 @@
-// How an operation chooses its parameters: the windows and flips that draws become.
+// How an operation chooses its parameters: what its draws become.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,21 @@ enum class DrawKind : int {
   resize_short = 5,
   resize_exact = 6,
   resize_square = 7,
+  pad = 8,
+  erase = 9,
+  chance = 10,
+  jitter = 11,
+  rotate = 12,
+  affine = 13,
+  rescale = 14,
+  blur = 15,
+  noise = 16,
+  rand_augment = 17,
+  trivial_augment = 18,
 };
 
-inline constexpr int kDrawKinds = 8;
-inline constexpr int kDrawNumbers = 8;
+inline constexpr int kDrawKinds = 19;
+inline constexpr int kDrawNumbers = 12;
 
 struct Drawing {
   DrawKind kind;
@@ -34,8 +45,8 @@ struct Size {
   std::int64_t height, width;
 };
 
-// Choose for an image of `size`, which becomes the size of what comes out. Of `params`
-// it sets the window; a flip is its first number.
+// Choose for an image of `size`, which becomes the size of what comes out. Of `params`, all
+// zeros, it sets the window, of which a flip is the first number, or the step's own numbers.
 void choose(const Drawing &drawing, Draws &draws, Size &size, StepParams &params);
 
 }  // namespace dtsflow

@@ -33,9 +33,10 @@ class Draws {
     return static_cast<std::int64_t>(word(k) * static_cast<std::uint64_t>(bound) >> 32);
   }
 
- private:
+  // Draw number `k` as it is.
   std::uint32_t word(int k);
 
+ private:
   Address address_;
   std::uint32_t counter_[4];
   std::uint32_t words_[4];

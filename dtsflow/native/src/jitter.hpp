@@ -5,8 +5,15 @@
 
 namespace dtsflow {
 
-// Own numbers: up to four of 0 brightness, 1 contrast, 2 saturation, 3 hue, in their order,
-// -1 for none; the first three's factors as floats; the shift of the hue, 0 to 255.
+// The operation's own parameters, as they lie in StepParams::own: up to four of 0
+// brightness, 1 contrast, 2 saturation, 3 hue, in their order, -1 for none; the first three's
+// factors; the shift of the hue, 0 to 255.
+struct Jitter {
+  std::int32_t order[4];
+  float factors[3];
+  std::int32_t hue;
+};
+
 // Hue takes three channels; of one, saturation changes nothing.
 Status jitter(View &view, const StepParams &params, StepScratch &scratch);
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "copy.hpp"
 #include "family.hpp"
 
 namespace dtsflow {
@@ -84,16 +85,9 @@ Status scale(View &view, const StepParams &p, const Window &origin, bool antiali
 
 Status mirror(View &view, Images &images) {
   View made;
-  const int channels = view.channels;
-  std::uint8_t *to = images.next(view.height, view.width, channels, made);
+  std::uint8_t *const to = images.next(view.height, view.width, view.channels, made);
   if (!to) return Status::no_memory;
-  for (int y = 0; y < view.height; ++y, to += made.stride) {
-    const std::uint8_t *from = view.data + y * view.stride;
-    for (int x = 0; x < view.width; ++x, from += channels) {
-      std::uint8_t *const pixel = to + static_cast<std::ptrdiff_t>(view.width - 1 - x) * channels;
-      for (int c = 0; c < channels; ++c) pixel[c] = from[c];
-    }
-  }
+  copy_pixels(view, true, view.channels, to, made.stride);
   view = made;
   return Status::ok;
 }
@@ -111,7 +105,7 @@ Program::Program(std::vector<StepKind> steps, bool encoded, int channels, int st
   affine_.assign(scale, scale + channels);
   affine_.insert(affine_.end(), offset, offset + channels);
   const auto *const bytes = static_cast<const std::uint8_t *>(table);
-  table_.assign(bytes, bytes + static_cast<std::ptrdiff_t>(256) * channels * finish_.element_bytes());
+  table_.assign(bytes, bytes + static_cast<std::ptrdiff_t>(256) * channels * element_bytes(finish_.cast));
   finish_.scale = affine_.data();
   finish_.offset = affine_.data() + channels;
   finish_.table = table_.data();
@@ -122,7 +116,7 @@ bool Program::knows(StepKind kind) {
 }
 
 std::int64_t Program::pixel_bytes() const {
-  return std::int64_t{finish_.stored_channels} * finish_.element_bytes();
+  return std::int64_t{finish_.stored_channels} * element_bytes(finish_.cast);
 }
 
 // The sample as an image, or only the part of it that the first step looks at.

@@ -5,56 +5,9 @@
 #include "jpeg_header.hpp"
 
 namespace dtsflow {
-namespace {
 
-bool is_possible(const Size &size) {
-  return size.height >= 1 && size.width >= 1 && size.height <= kMostSide &&
-         size.width <= kMostSide && size.height * size.width <= kMaxPixels;
-}
-
-// As dtsflow/po/shrink.py: one part in how many the first step's JPEG is decoded at.
-int scale_for(const StepParams &first) {
-  for (const int scale : {8, 4, 2}) {
-    if (first.h / scale >= first.out_h && first.w / scale >= first.out_w) return scale;
-  }
-  return 1;
-}
-
-// Move the window to the image decoded at one part in `scale`.
-void shrink(StepParams &first, int scale) {
-  if (scale == 1) return;
-  const int bottom = (first.y + first.h + scale - 1) / scale;
-  const int right = (first.x + first.w + scale - 1) / scale;
-  first.y /= scale;
-  first.x /= scale;
-  first.h = bottom - first.y;
-  first.w = right - first.x;
-}
-
-}  // namespace
-
-Recipe::Recipe(const Program &program, std::vector<Drawing> drawings, const Reading &reading,
-               Size out)
+Recipe::Recipe(const Program &program, Drawings drawings, const Reading &reading, Size out)
     : program_(&program), drawings_(std::move(drawings)), reading_(reading), out_(out) {}
-
-Status Recipe::draw(Size size, std::int64_t id, const Address &address,
-                    StepParams *params) const {
-  if (id < 0 || id >> kIdBits != 0) return Status::not_ours;
-  for (std::size_t i = 0; i < drawings_.size(); ++i) {
-    StepParams &step = params[i];
-    step = {};
-    Draws draws(address, id, drawings_[i].position);
-    choose(drawings_[i], draws, size, step);
-    if (!is_possible(size)) return Status::not_ours;
-    step.out_h = static_cast<std::int32_t>(size.height);
-    step.out_w = static_cast<std::int32_t>(size.width);
-  }
-  if (drawings_.empty()) return Status::ok;
-  const int scale = reading_.shrinks ? scale_for(params[0]) : 1;
-  shrink(params[0], scale);
-  for (std::size_t i = 0; i < drawings_.size(); ++i) params[i].scale = scale;
-  return Status::ok;
-}
 
 Status Recipe::run(const Order &order, const Address &address, Scratch &scratch) const {
   Size size = reading_.pixels;
@@ -66,11 +19,10 @@ Status Recipe::run(const Order &order, const Address &address, Scratch &scratch)
     }
     size = {facts.height, facts.width};
   }
-  StepParams *const params = scratch.params.room(steps());
+  StepParams *const params = scratch.params.room(drawings_.steps());
   if (!params) return Status::no_memory;
-  if (const Status status = draw(size, order.id, address, params); status != Status::ok) {
-    return status;
-  }
+  const Status drawn = drawings_.draw(size, order.id, address, reading_.shrinks, params);
+  if (drawn != Status::ok) return drawn;
   const Source source{order.data, order.size, static_cast<std::int32_t>(size.height),
                       static_cast<std::int32_t>(size.width)};
   const Target target{order.row, static_cast<std::int32_t>(out_.height),

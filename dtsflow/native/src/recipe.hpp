@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
-#include "drawing.hpp"
-#include "draws.hpp"
+#include "drawings.hpp"
 #include "program.hpp"
 #include "status.hpp"
 
@@ -30,21 +28,17 @@ class Recipe {
  public:
   // One drawing for each step of `program`, in order; the program must outlive this. Rows
   // are `out` in size.
-  Recipe(const Program &program, std::vector<Drawing> drawings, const Reading &reading, Size out);
+  Recipe(const Program &program, Drawings drawings, const Reading &reading, Size out);
 
   // Probe one sample, draw its parameters, run the program and write its row. Where the
   // status is `not_ours` the reference has to judge the sample, or to draw for it.
   Status run(const Order &order, const Address &address, Scratch &scratch) const;
 
-  // The parameters that `run` draws for an image of `size`, one a step.
-  Status draw(Size size, std::int64_t id, const Address &address, StepParams *params) const;
-
-  std::size_t steps() const { return drawings_.size(); }
   std::int64_t row_bytes() const { return out_.height * out_.width * program_->pixel_bytes(); }
 
  private:
   const Program *program_;
-  std::vector<Drawing> drawings_;
+  Drawings drawings_;
   Reading reading_;
   Size out_;
 };

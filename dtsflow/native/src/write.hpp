@@ -7,6 +7,10 @@ namespace dtsflow {
 
 enum class Cast { uint8, fp16, bf16, fp32 };
 
+constexpr int element_bytes(Cast cast) {
+  return cast == Cast::uint8 ? 1 : cast == Cast::fp32 ? 4 : 2;
+}
+
 // How a pixel becomes an element of the batch. `table` has 256 elements a channel, each
 // the exact result for that value; it is also what vector code must agree with.
 struct Finish {
@@ -16,10 +20,6 @@ struct Finish {
   const float *scale = nullptr;   // a of y = x * a + b, a channel; unused for uint8
   const float *offset = nullptr;  // b
   const void *table = nullptr;    // unused for uint8
-
-  int element_bytes() const {
-    return cast == Cast::uint8 ? 1 : cast == Cast::fp32 ? 4 : 2;
-  }
 };
 
 // Write `view`, left to right mirrored or not, compactly to `out`. `view` must be
