@@ -312,3 +312,28 @@ def test_lists_can_be_mixed_if_their_columns_are_the_same(folder: Path) -> None:
     assert sorted(found) == list(range(2 * COUNT))
     with pytest.raises(PlanError, match="list0 and list1 have other fields, such as 'box'"):
         configured((NUMBER,), (NUMBER, BOX)).plan(Rank(0, 1))
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_rows_that_were_kept_have_the_columns_of_their_samples(
+    folder: Path, *, mixed: bool
+) -> None:
+    source: dict[str, Any] = {"loader": Listed(folder)}
+    if mixed:
+        lists = {f"list{n}": MixedSource(volume=Listed(folder, shift=n * COUNT)) for n in (0, 1)}
+        source = {"loader": None, "reader": Reader(mix=lists)}
+    found = []
+    for store_bytes in (0, 4000, "auto"):
+        decode = Auto(sdmp_factor=3, store_bytes=store_bytes)
+        rows: list[tuple[int, bytes]] = []
+        with pipeline(**source, decode=decode).plan(Rank(0, 1)).open() as run:
+            for epoch in range(4):
+                for batch in run.epoch(epoch):
+                    assert np.array_equal(
+                        batch.number, np.where(batch.valid, 1000 + batch.sample_ids, 0)
+                    )
+                    rows += zip(batch.sample_ids.tolist(), map(bytes, batch.images), strict=True)
+            reused = run.report()["phases"]["train"]["rows"]["reused"]
+        found.append((rows, reused))
+    assert found[0][0] == found[1][0] == found[2][0]
+    assert 0 == found[0][1] < found[1][1] < found[2][1] == 2 * COUNT * (1 + mixed)

@@ -306,6 +306,17 @@ def test_tails_and_mixes_reuse_what_is_theirs(volume: Path, workdir: Path, tail:
     assert decoded < reused + decoded == sum(map(len, found[0]))
 
 
+def test_a_part_of_a_set_is_kept_as_the_whole_is(volume: Path) -> None:
+    reader = {"mode": "streaming", "subset": {"limit": 13}}
+    found, counts = [], []
+    for decode in ({"sdmp_factor": 2, "store_bytes": 0}, {"sdmp_factor": 2}):
+        with open_run(volume, decode, reader=reader) as run:
+            found.append([rows_of(run, epoch) for epoch in range(3)])
+            counts.append(counted(run))
+    assert found[0] == found[1]
+    assert counts == [(3 * 13, 0), (2 * 13, 13)]
+
+
 def test_a_lane_that_is_empty_takes_what_another_one_keeps(workdir: Path) -> None:
     path = write_block_volume(
         workdir / "few_train_lv0.dts", [[(jpeg(25, 25, seed=i), 0) for i in range(3)]]
