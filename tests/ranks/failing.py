@@ -12,6 +12,7 @@ from dtsflow.cli import entry
 from dtsflow.consumer.digest import Digesting
 from dtsflow.station.turns import Turns
 
+RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "RANK")  # as a launcher tells it
 FAILING = 1  # the rank
 STEP = 4  # the batch, of the second epoch, with which it does
 BEGAN = Path("began")  # a file with the time at which it did
@@ -36,7 +37,7 @@ def stuck(_turns: Turns) -> None:
 def main(way: str, *overrides: str) -> int:
     """Run dtsflow, to fail in the midst of it."""
     take = Digesting.take
-    rank = os.environ.get("PMI_RANK", os.environ.get("RANK"))
+    rank = next(os.environ[name] for name in RANKS if name in os.environ)
 
     def taking(self: Digesting, batch: Batch) -> None:
         take(self, batch)
