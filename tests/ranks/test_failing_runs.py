@@ -68,8 +68,9 @@ def at_work(folder: Path) -> list[int]:
     return found
 
 
-def ended(folder: Path, record: Record) -> None:
+def ended(folder: Path, said: str, record: Record) -> None:
     """Check how long the ranks took to end, and that nothing of them is left."""
+    assert (folder / "began").exists(), said
     took = time.time() - float((folder / "began").read_text())
     record("seconds", round(took, 2))
     assert took < END_S
@@ -88,7 +89,7 @@ def test_a_run_of_torchrun_of_which_a_rank_fails_ends_and_may_begin_again(
     record_property: Record,
 ) -> None:
     statuses, said = torchrun(3, [PROGRAM, way, *words, "epochs=1000000"], workdir)
-    ended(workdir, record_property)
+    ended(workdir, said, record_property)
     assert all(statuses), said
     assert said.count(WAYS[way]) == said.count("rank 1 of 3") == 1
     if way == "SIGKILL":  # which gives a rank no chance to tidy up
@@ -109,7 +110,7 @@ def test_a_run_of_mpi_of_which_a_rank_fails_ends_and_may_begin_again(
     record_property: Record,
 ) -> None:
     status, said = mpiexec(2, [PROGRAM, way, *words, "epochs=1000000"], workdir)
-    ended(workdir, record_property)
+    ended(workdir, said, record_property)
     assert status != 0
     # Of a killed rank mpiexec tells, in words of its own.
     assert way == "SIGKILL" or said.count(WAYS[way]) == said.count("rank 1 of 2") == 1
