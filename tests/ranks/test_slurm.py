@@ -59,19 +59,19 @@ def commands(workdir: Path) -> Path:
 
 @contextmanager
 def submitted(
-    file: Path, words: Sequence[str], commands: Path, *, restarts: int
+    file: Path, words: Sequence[str], commands: Path, nodes: int, *, restarts: int
 ) -> Iterator["subprocess.Popen[str]"]:
-    """The job at work, as Slurm would start it after so many restarts."""
+    """The job at work, as Slurm would start it after so many restarts: two ranks."""
     environ = {
         **{name: value for name, value in os.environ.items() if "SIZE" not in name},
         "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
         "MPIEXEC": str(MPIEXEC),
-        "RANKS": "1",
+        "RANKS": str(RANKS // nodes),
         "SLURM_JOB_ID": "71",
         "SLURM_RESTART_COUNT": str(restarts),
         "SLURM_JOB_NODELIST": "node[1-2]",
-        "SLURM_JOB_NUM_NODES": "2",
-        "SLURM_NTASKS": str(RANKS),
+        "SLURM_JOB_NUM_NODES": str(nodes),
+        "SLURM_NTASKS": str(nodes),
         "SLURM_CPUS_PER_TASK": "1",
     }
     with subprocess.Popen(
@@ -118,7 +118,7 @@ def test_a_slurm_file_is_one_that_bash_can_read(file: Path) -> None:
 def test_a_job_of_mpi_that_slurm_stops_is_queued_again_and_goes_on(
     words: list[str], commands: Path
 ) -> None:
-    stop_and_go_on(DOCS / "mpi.sbatch", words, commands)
+    stop_and_go_on(DOCS / "mpi.sbatch", words, commands, nodes=2)
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="there is no torch (the extra 'torch')")
@@ -129,12 +129,12 @@ def test_a_job_of_torchrun_that_slurm_stops_is_queued_again_and_goes_on(
     assert script.count(" -m dtsflow ") == 1
     file = workdir / "job.sbatch"
     file.write_text(script.replace(" -m dtsflow ", f" {shlex.quote(HOLDING)} "))
-    stop_and_go_on(file, words, commands)
+    stop_and_go_on(file, words, commands, nodes=1)
 
 
-def stop_and_go_on(file: Path, words: list[str], commands: Path) -> None:
+def stop_and_go_on(file: Path, words: list[str], commands: Path, *, nodes: int) -> None:
     more = [*words, "name=it", "consumer=digest"]
-    with submitted(file, more, commands, restarts=0) as job:
+    with submitted(file, more, commands, nodes, restarts=0) as job:
         assert job.stdout is not None
         told = wait_for_all(job.stdout)
         job.send_signal(signal.SIGUSR1)
@@ -144,7 +144,7 @@ def stop_and_go_on(file: Path, words: list[str], commands: Path) -> None:
     assert report("it/state.json")["step"] == 4, said
     assert not Path("runs/it/report.json").exists()
 
-    with submitted(file, more, commands, restarts=1) as job:
+    with submitted(file, more, commands, nodes, restarts=1) as job:
         assert job.stdout is not None
         said = job.stdout.read()
         assert job.wait() == 0, said
