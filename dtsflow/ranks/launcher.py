@@ -5,8 +5,10 @@ from typing import Final
 
 from dtsflow.errors import RanksError
 
+OPEN_MPI_SIZE: Final = "OMPI_COMM_WORLD_SIZE"
+
 # In this order: an mpirun inside a Slurm step has both.
-_MPI_SIZES: Final = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
+_MPI_SIZES: Final = (OPEN_MPI_SIZE, "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 _ENV_SIZE: Final = "WORLD_SIZE"
 
 

@@ -1,9 +1,12 @@
 """Ranks that MPI started, under mpirun or srun; the only import of mpi4py."""
 
 import os
+import re
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import numpy as np
@@ -14,14 +17,17 @@ from dtsflow.errors import MissingPartError, RanksError
 from dtsflow.ranks.alone import Alone
 from dtsflow.ranks.failure import tell
 from dtsflow.ranks.group import Group
-from dtsflow.ranks.launcher import launched_size
+from dtsflow.ranks.launcher import OPEN_MPI_SIZE, launched_size
 from dtsflow.ranks.placement import Whereabouts, place
 from dtsflow.ranks.rank import Rank
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+OF_MPICH = re.compile(r"MPICH|MVAPICH|Intel\(R\) MPI", re.IGNORECASE)
+
 _LONGEST_PAUSE_S = 0.01
+_REMEDY = "Start with the mpiexec of that MPI, or install mpi4py for the launcher's."
 
 
 @configurable
@@ -41,25 +47,64 @@ class Mpi:
             MissingPartError: mpi4py, or the MPI library that it needs, is absent.
             RanksError: The launcher belongs to another MPI, or the run has no folder.
         """
-        try:
-            from mpi4py import MPI  # noqa: PLC0415  # importing it starts MPI
-        except (ImportError, RuntimeError) as error:  # it raises the latter without a library
-            raise MissingPartError(
-                f"ranks=mpi needs mpi4py and an MPI library: {error}. Install dtsflow[mpi] where "
-                "an MPI is, or dtsflow[mpi-wheel], which brings MPICH."
-            ) from error
-        world = MPI.COMM_WORLD
-        check_world(world.size, MPI.Get_library_version().splitlines()[0], environ)
+        environ = os.environ if environ is None else environ
+        mpi = _started(environ)
+        world = mpi.COMM_WORLD
+        check_world(world.size, _library(mpi), environ)
         if world.size == 1:
             return Alone()
         if folder is None:
             raise RanksError(f"{world.size} ranks need one run folder: give the run a name.")
-        near = world.Split_type(MPI.COMM_TYPE_SHARED)
+        near = world.Split_type(mpi.COMM_TYPE_SHARED)
         node = str(near.bcast(world.rank))
         near.Free()
         # Apart from what the user's own code sends; left to MPI to free at its end, for
         # a rank that failed would not come to free it together.
         return MpiGroup(world.Dup(), Whereabouts.here(node), self.timeout_s)
+
+
+def _started(environ: Mapping[str, str]) -> ModuleType:
+    """mpi4py's MPI, at work, unless the launcher is of another."""
+    try:
+        import mpi4py  # noqa: PLC0415
+
+        if "mpi4py.MPI" not in sys.modules:  # else somebody has started it, or will
+            mpi4py.rc(initialize=False, finalize=True)
+        from mpi4py import MPI  # noqa: PLC0415
+    except (ImportError, RuntimeError) as error:  # it raises the latter without a library
+        raise MissingPartError(
+            f"ranks=mpi needs mpi4py and an MPI library: {error}. Install dtsflow[mpi] where "
+            "an MPI is, or dtsflow[mpi-wheel], which brings MPICH."
+        ) from error
+    check_launcher(_library(MPI), environ)
+    if not MPI.Is_initialized():
+        MPI.Init_thread()
+    return MPI
+
+
+def _library(mpi: ModuleType) -> str:
+    """Which MPI it is; it may be asked before it is started."""
+    version: str = mpi.Get_library_version()
+    return " ".join(version.partition("\n")[0].split())
+
+
+def check_launcher(library: str, environ: Mapping[str, str]) -> None:
+    """Refuse what would end the process in the midst of MPI's start.
+
+    So MPICH and what derives from it do under Open MPI's mpirun, with words of their
+    own that do not say what to do.
+
+    Raises:
+        RanksError: That mpirun started several processes, and the library is of MPICH.
+    """
+    launched = launched_size(environ)
+    if launched is None or launched[0] != OPEN_MPI_SIZE or not OF_MPICH.search(library):
+        return
+    variable, started = launched
+    raise RanksError(
+        f"{variable} says that {started} processes were started by Open MPI, but mpi4py uses "
+        f"{library}. {_REMEDY}"
+    )
 
 
 def check_world(size: int, library: str, environ: Mapping[str, str] | None = None) -> None:
@@ -74,8 +119,7 @@ def check_world(size: int, library: str, environ: Mapping[str, str] | None = Non
     variable, started = launched
     raise RanksError(
         f"{variable} says that {started} processes were started, but MPI's communicator has 1: "
-        f"the launcher is not of the MPI that mpi4py uses, which is {library}. "
-        "Start with the mpiexec of that MPI, or install mpi4py for the launcher's."
+        f"the launcher is not of the MPI that mpi4py uses, which is {library}. {_REMEDY}"
     )
 
 

@@ -114,12 +114,21 @@ def test_ranks_of_mpi_that_differ_all_say_so(mpiexec: Mpiexec, tmp_path: Path) -
 
 
 @pytest.mark.mpi
-def test_the_launcher_of_another_mpi_is_refused_with_both_numbers(
-    torchrun: Torchrun, tmp_path: Path
+@pytest.mark.parametrize(
+    ("variable", "reason"),
+    [
+        ("OMPI_COMM_WORLD_SIZE", "4 processes were started by Open MPI, but mpi4py uses MPICH"),
+        ("SLURM_STEP_NUM_TASKS", "4 processes were started, but MPI's communicator has 1"),
+    ],
+)
+def test_the_launcher_of_another_mpi_is_refused_with_both_and_the_fix(
+    variable: str, reason: str, torchrun: Torchrun, tmp_path: Path
 ) -> None:
-    statuses, said = torchrun(
-        1, [PROGRAM, "mpi", "talk"], tmp_path, [{"OMPI_COMM_WORLD_SIZE": "4"}]
-    )
+    # Where there is an Open MPI, MPICH would end the process if it were started.
+    environ = {variable: "4", "PMIX_NAMESPACE": "prterun-1@1", "PMIX_RANK": "0"}
+    if variable == "SLURM_STEP_NUM_TASKS":  # as with --mpi=none
+        environ = {variable: "4"}
+    statuses, said = torchrun(1, [PROGRAM, "mpi", "talk"], tmp_path, [environ])
     assert statuses == [1]
-    assert "OMPI_COMM_WORLD_SIZE says that 4 processes were started" in said
-    assert "communicator has 1" in said
+    assert f"{variable} says that {reason}" in said
+    assert "Start with the mpiexec of that MPI" in said

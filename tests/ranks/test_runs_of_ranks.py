@@ -80,11 +80,13 @@ def test_ranks_of_mpi_deliver_what_one_does(
     assert not [path.name for path in Path("runs/it").glob("state*")]
 
 
+@pytest.mark.parametrize(("size", "more"), [(2, "reader=streaming"), (8, "reader=resident")])
 def test_ranks_of_torchrun_deliver_what_one_does(
-    words: list[str], torchrun: Torchrun, workdir: Path
+    size: int, more: str, words: list[str], torchrun: Torchrun, workdir: Path
 ) -> None:
-    statuses, said = torchrun(2, ["-m", "dtsflow", *words, "name=it"], workdir)
-    assert statuses == [0, 0], said
+    words.append("lanes=8")
+    statuses, said = torchrun(size, ["-m", "dtsflow", *words, "name=it", more], workdir)
+    assert statuses == [0] * size, said
     assert report("it")["digest"]["sequence"] == sequence(words)
     assert {path.name for path in Path("runs").iterdir()} == {".scans", "alone", "it"}
 
