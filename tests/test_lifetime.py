@@ -24,6 +24,7 @@ from dtsflow.reader.resident import ResidentStore
 from dtsflow.run import Run
 from dtsflow.station.engine import Engine
 from dtsflow.station.filler import Filler
+from dtsflow.station.row_store import RowStore
 from dtsflow.station.workers import Workers
 from dtsflow.telemetry.folder import RunFolder
 from dtsflow.testing import damage, jpeg, write_block_volume, write_small_set
@@ -275,10 +276,10 @@ def test_an_engine_that_cannot_be_made_ends_the_opening(
     made: list[Engine] = []
     engine = PhasePlan.engine
 
-    def failing(plan: PhasePlan, epoch: int) -> Engine:
+    def failing(plan: PhasePlan, epoch: int, kept: RowStore | None) -> Engine:
         if len(made) == 2:
             raise ZeroDivisionError("no third engine")
-        made.append(engine(plan, epoch))
+        made.append(engine(plan, epoch, kept))
         return made[-1]
 
     monkeypatch.setattr(PhasePlan, "engine", failing)

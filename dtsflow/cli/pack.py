@@ -42,7 +42,7 @@ ranks
 packs with four processes, under torchrun too: the bytes of one process.
 
 levels
-  0  bytes unchanged
+  0  bytes unchanged, but for --restarts
   1  short side at most 400 pixels, JPEG quality 90
   2  as 1, then the middle 600 x 400 pixels
   3  as 2, JPEG quality 80

@@ -14,10 +14,12 @@ from pydantic import Field
 
 from dtsflow.configurable import configurable
 from dtsflow.errors import MissingPartError, RanksError
+from dtsflow.ranks import neighbours
 from dtsflow.ranks.alone import Alone
 from dtsflow.ranks.failure import tell
 from dtsflow.ranks.group import Group
 from dtsflow.ranks.launcher import OPEN_MPI_SIZE, launched_size
+from dtsflow.ranks.neighbours import Neighbours
 from dtsflow.ranks.placement import Whereabouts, place
 from dtsflow.ranks.rank import Rank
 
@@ -137,6 +139,8 @@ class MpiGroup:
         self._rank = Rank(world.rank, world.size)
         everywhere = [Whereabouts.from_text(text) for text in self.gather_texts(told.to_text())]
         self._rank, self._peers = place(world.rank, everywhere)
+        processes = self.gather_texts(neighbours.told())
+        self._neighbours = Neighbours(processes[peer] for peer in self._peers)
         if self._rank.local_index == 0:
             _forget_name()
 
@@ -185,8 +189,13 @@ class MpiGroup:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def abort(self, reason: str, status: int = 1) -> NoReturn:
-        """End all ranks through MPI, with `reason` told by this one."""
+        """End all ranks through MPI, with `reason` told by this one.
+
+        Those of this node are ended here: MPICH's launcher, busy with what another rank
+        prints, may miss that one has called Abort, and wait for the others for ever.
+        """
         tell(self._rank.index, self._rank.size, reason)
+        self._neighbours.kill()
         self._world.Abort(status)
         raise AssertionError  # it does not return
 
