@@ -8,10 +8,11 @@ ships (`po=imagenet_vgg`, `po=imagenet_randaugment`, `po=mnist_augmented`).
 import argparse
 from typing import Any
 
-from data import mnist, photos
+from data import mnist, photos, restarts
 from harness import Comparison, Side, alternate, pin, report, script_side
 
 OURS = "dtsflow"
+MARKED = "dtsflow, restarts"  # a volume packed with --restarts
 CHAINS = {"vgg": "imagenet_vgg", "randaugment": "imagenet_randaugment", "mnist": "mnist_augmented"}
 WORK = {
     "vgg": "RandomResizedCrop 224, flip, ColorJitter 0.2 and hue 0.1, normalise, "
@@ -64,12 +65,15 @@ def _sides(asked: argparse.Namespace) -> list[Side]:
     }
     ours = {
         "experiment": "image_folder",
-        "data": str(volume),
         "po": CHAINS[asked.recipe],
         "overrides": asked.overrides,
     }
     theirs = {**job, "data": str(folder), "antialias": True}
-    found = [script_side(OURS, "dtsflow", {**job, **ours})]
+    volumes = {OURS: volume} if is_digits else {OURS: volume, MARKED: restarts(folder)}
+    found = [
+        script_side(name, "dtsflow", {**job, **ours, "data": str(data)})
+        for name, data in volumes.items()
+    ]
     note = "one scale for both sides" if is_digits else ""
     found += [
         script_side(f"torchvision on {on}", "torchvision", {**theirs, "on": on}, note=note)
@@ -82,15 +86,13 @@ def _sides(asked: argparse.Namespace) -> list[Side]:
 
 
 def _pairs(sides: list[Side]) -> list[Comparison]:
-    """Our side beside each peer."""
+    """Our sides beside each peer."""
+    own = [side.name for side in sides if side.name in (OURS, MARKED)]
+    peers = [side.name for side in sides if side.name not in own]
     return [
-        Comparison(
-            f"{OURS} / {side.name}",
-            OURS,
-            side.name,
-            WANTED_OF_DALI if side.name == DALI else WANTED,
-        )
-        for side in sides[1:]
+        Comparison(f"{ours} / {peer}", ours, peer, WANTED_OF_DALI if peer == DALI else WANTED)
+        for ours in own
+        for peer in peers
     ]
 
 
