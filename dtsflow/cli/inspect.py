@@ -117,7 +117,9 @@ def text(facts: dict[str, Any]) -> str:
         ("sample bytes", _spread_text(facts["sample_bytes"])),
     ]
     if facts["blocks"] is not None:
-        lines.append(("level", str(facts["level"])))
+        has_markers = facts["index"] is not None and facts["index"]["options"].get("restarts")
+        with_markers = ", with restart markers" if has_markers else ""
+        lines.append(("level", f"{facts['level']}{with_markers}"))
         lines.append(("blocks", f"{facts['blocks']:,}"))
         lines.append(("per block", f"{_spread_text(facts['samples_per_block'])} samples"))
     per_class = np.array(facts["samples_per_class"])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from dtsflow.cli import inspect
 from dtsflow.cli.pack import main
 from dtsflow.errors import PackError
 from dtsflow.native.core import load
@@ -129,6 +130,16 @@ def test_the_command_has_the_option(source: Path, tmp_path: Path) -> None:
         packed_whole(pack(source, tmp_path / "same", packing()))
         == (tmp_path / "out" / "flowers_train_lv0.dts").read_bytes()
     )
+
+
+def test_an_inspection_tells_of_them(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for encoding in (Encoding(restarts=True), Encoding()):
+        folder = tmp_path / str(encoding.restarts)
+        path = pack(source, folder, Packing(split="train", encoding=encoding)).path
+        assert inspect.main([str(path)]) == 0
+        assert ("0, with restart markers" in capsys.readouterr().out) == encoding.restarts
 
 
 def test_upstream_has_none(source: Path, tmp_path: Path) -> None:
