@@ -12,11 +12,8 @@ namespace {
 struct Layout {
   int mcu_height = 0, mcu_width = 0;
   int interval = 0;
-  std::size_t size_at = 0;  // of the frame's height and width
   std::size_t scan_at = 0;  // of the coded data
 };
-
-int u16(const std::uint8_t *at) { return at[0] << 8 | at[1]; }
 
 int parts_of(int length, int part) { return (length + part - 1) / part; }
 
@@ -49,38 +46,55 @@ bool matters(int marker) {
   return marker != 0xFE && (!is_application || marker == 0xE0 || marker == 0xEE);
 }
 
-// Copy the header to `to`, which has room for all of it; the bytes copied, 0 where the
-// JPEG is not of the plain kind.
-std::size_t copy_header(const std::uint8_t *data, std::size_t size, int height, int width,
-                        std::uint8_t *to, Layout &layout) {
+// Whether the JPEG is of the plain kind, with markers that parts may begin at. Most JPEGs
+// have none, and are left with no more work than this.
+bool read_layout(const std::uint8_t *data, std::size_t size, int height, int width,
+                 Layout &layout) {
   Segments segments(data, size);
   Segment segment;
-  to[0] = 0xFF;
-  to[1] = 0xD8;
-  std::size_t copied = 2;
   int components = 0;
   while (segments.next(segment)) {
-    const std::size_t length = segment.length + 4;  // with its marker and its length
     if (is_frame(segment.marker)) {
-      if (!read_frame(segment, height, width, layout)) return 0;
+      if (!read_frame(segment, height, width, layout)) return false;
       components = segment.body[5];
-      layout.size_at = copied + 5;
     }
     if (segment.marker == kDri) {
-      if (segment.length != 2) return 0;
+      if (segment.length != 2) return false;
       layout.interval = u16(segment.body);
-    }
-    if (matters(segment.marker)) {
-      std::memcpy(to + copied, segment.body - 4, length);
-      copied += length;
     }
     if (segment.marker == kSos) {
       layout.scan_at = static_cast<std::size_t>(segment.body - data) + segment.length;
-      const bool is_plain = components > 0 && is_whole_scan(segment, components);
-      return is_plain && layout.interval > 0 ? copied : 0;
+      return layout.interval > 0 && components > 0 && is_whole_scan(segment, components);
     }
   }
-  return 0;
+  return false;
+}
+
+// Copy the header to `to`, which has room for all of it, with another size; the bytes
+// that were copied.
+std::size_t copy_header(const std::uint8_t *data, std::size_t size, const Window &place,
+                        std::uint8_t *to) {
+  Segments segments(data, size);
+  Segment segment;
+  to[0] = 0xFF;
+  to[1] = kSoi;
+  std::size_t copied = 2;
+  while (segments.next(segment)) {
+    if (matters(segment.marker)) {
+      const std::size_t length = segment.length + 4;  // with its marker and its length
+      std::uint8_t *const own = to + copied;
+      std::memcpy(own, segment.body - 4, length);
+      if (is_frame(segment.marker)) {
+        own[5] = static_cast<std::uint8_t>(place.h >> 8);
+        own[6] = static_cast<std::uint8_t>(place.h & 0xFF);
+        own[7] = static_cast<std::uint8_t>(place.w >> 8);
+        own[8] = static_cast<std::uint8_t>(place.w & 0xFF);
+      }
+      copied += length;
+    }
+    if (segment.marker == kSos) break;
+  }
+  return copied;
 }
 
 // Where the parts begin, and where the last one ends. False unless the markers are the
@@ -111,10 +125,8 @@ bool find_parts(const std::uint8_t *data, std::size_t size, std::size_t count,
 
 bool JpegExcerpt::cut(const std::uint8_t *data, std::size_t size, int height, int width,
                       const Window &window) {
-  std::uint8_t *const to = bytes_.room(size + 4);
   Layout layout;
-  const std::size_t header = to ? copy_header(data, size, height, width, to, layout) : 0;
-  if (header == 0) return false;
+  if (!read_layout(data, size, height, width, layout)) return false;
   const int rows = parts_of(height, layout.mcu_height);
   const int columns = parts_of(width, layout.mcu_width);
   const int across = columns / layout.interval;  // parts a row
@@ -128,17 +140,15 @@ bool JpegExcerpt::cut(const std::uint8_t *data, std::size_t size, int height, in
   const int right = parts_of(window.x + window.w, part_width);
   if (bottom - top == rows && right - left == across) return false;
   std::size_t *const parts = parts_.room(count + 1);
-  if (!parts) return false;
+  std::uint8_t *const to = bytes_.room(size + 4);
+  if (!parts || !to) return false;
   parts[0] = layout.scan_at;
   if (!find_parts(data, size, count, parts)) return false;
 
   place_ = {top * layout.mcu_height, left * part_width, 0, 0};
   place_.h = std::min(bottom * layout.mcu_height, height) - place_.y;
   place_.w = std::min(right * part_width, width) - place_.x;
-  to[layout.size_at] = static_cast<std::uint8_t>(place_.h >> 8);
-  to[layout.size_at + 1] = static_cast<std::uint8_t>(place_.h & 0xFF);
-  to[layout.size_at + 2] = static_cast<std::uint8_t>(place_.w >> 8);
-  to[layout.size_at + 3] = static_cast<std::uint8_t>(place_.w & 0xFF);
+  const std::size_t header = copy_header(data, size, place_, to);
   std::size_t made = header;
   int number = 0;
   for (int row = top; row < bottom; ++row) {

@@ -11,8 +11,6 @@ namespace {
 constexpr int kMaxScans = 500;  // as dtsflow/decode/policy.py
 constexpr std::int64_t kMaxWork = std::int64_t{1} << 32;  // pixels times scans
 
-int u16(const std::uint8_t *at) { return at[0] << 8 | at[1]; }
-
 // What libjpeg-turbo decodes to RGB just as the reference does: baseline, extended and
 // progressive frames of 8 bits, gray or three components of a common sampling.
 bool is_ours(int process, const std::uint8_t *body) {

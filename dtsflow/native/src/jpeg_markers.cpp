@@ -19,7 +19,7 @@ bool Segments::next(Segment &segment) {
     const int marker = data_[at_++];
     if (is_bare(marker)) continue;
     if (marker == 0 || marker == kSoi || marker == kEoi || size_ - at_ < 2) return false;
-    const std::size_t length = static_cast<std::size_t>(data_[at_] << 8 | data_[at_ + 1]);
+    const std::size_t length = static_cast<std::size_t>(u16(data_ + at_));
     if (length < 2 || length > size_ - at_) return false;
     segment = {marker, data_ + at_ + 2, length - 2};
     at_ += length;

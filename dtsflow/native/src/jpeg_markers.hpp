@@ -9,6 +9,8 @@ namespace dtsflow {
 inline constexpr int kRst0 = 0xD0, kSoi = 0xD8, kEoi = 0xD9, kSos = 0xDA, kDri = 0xDD;
 inline constexpr int kApp1 = 0xE1;
 
+inline int u16(const std::uint8_t *at) { return at[0] << 8 | at[1]; }
+
 inline bool is_frame(int marker) {
   return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
 }
