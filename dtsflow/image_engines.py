@@ -78,7 +78,6 @@ class ImageEngines:
                 whole=self._views[name],
                 head=self._view(one.head, one.kept.channels),
                 tail=self._view(one.tail, self._stored(one.tail.out_spec)),
-                draws=one.tail_draws(),
             )
             for name, one in cut.items()
         }

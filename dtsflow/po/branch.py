@@ -20,10 +20,13 @@ class Branch:
     Attributes:
         operations: One after another.
         specs: The image as decoded, then as each operation leaves it.
+        first: The place of the first operation in the chain, of which this may be the
+            end.
     """
 
     operations: tuple[Operation, ...]
     specs: tuple[ImageSpec, ...]
+    first: int = 0
 
     @classmethod
     def checked(cls, operations: Sequence[Operation], first: ImageSpec, *, where: str) -> "Branch":
@@ -60,7 +63,7 @@ class Branch:
 
         The compiled `core`, if it is given, draws what it can.
         """
-        return Program(self.operations, self.specs, core)
+        return Program(self.operations, self.specs, core, first=self.first)
 
 
 def _check_place(

@@ -39,7 +39,7 @@ class NativeDraws:
 
     def __init__(self, core: ModuleType, start: int, operations: Sequence[Operation]) -> None:
         self._core = core
-        self.stop = start + len(operations)
+        self.count = len(operations)
         found = [drawings_at(start + place, one) or [] for place, one in enumerate(operations)]
         self._drawings = core.Drawings([drawing for own in found for drawing in own])
         self._steps = sum(map(len, found))
@@ -73,10 +73,12 @@ class NativeDraws:
         return params, traced[1:]
 
 
-def native_draws(core: ModuleType, operations: Sequence[Operation]) -> dict[int, NativeDraws]:
-    """What the core draws of a chain, by the place where each part begins."""
+def native_draws(
+    core: ModuleType, first: int, operations: Sequence[Operation]
+) -> dict[int, NativeDraws]:
+    """What the core draws of a chain from `first` on, by where each part begins."""
     return {
-        start: NativeDraws(core, start, operations[start:stop])
+        start: NativeDraws(core, first + start, operations[start:stop])
         for start, stop in _parts(operations)
         if any(drawings_at(place, operations[place]) for place in range(start, stop))
     }

@@ -47,7 +47,8 @@ class Program:
 
     It owns two scratch images, which grow to the largest they had to hold, so it serves
     one worker. `specs` are those of `Chain.specs`. With the compiled `core`, that draws
-    where it can, the same parameters.
+    where it can, the same parameters. `first` is the place of the first operation in
+    the chain, where these are its end.
     """
 
     def __init__(
@@ -55,14 +56,17 @@ class Program:
         operations: Sequence[Operation],
         specs: Sequence[ImageSpec],
         core: ModuleType | None = None,
+        *,
+        first: int = 0,
     ) -> None:
         self._operations = tuple(operations)
         self._specs = tuple(specs)
         numbered = list(enumerate(self._operations))
         self._erasing = [(n, one) for n, one in numbered if isinstance(one, RandomErasing)]
         self._drawing = [(n, one) for n, one in numbered if not isinstance(one, RandomErasing)]
+        self._first = first
         self._words = tuple(operation.words for operation in operations)
-        self._native = {} if core is None else native_draws(core, self._operations)
+        self._native = {} if core is None else native_draws(core, first, self._operations)
         self._scratch = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
 
     @property
@@ -128,7 +132,8 @@ class Program:
         native: Mapping[int, NativeDraws],
     ) -> tuple[list[Params], list[Sizes]] | None:
         """Draw with those parts in the core; None where one of them does not."""
-        chunk = where.draws(ids, self._words_without(native))
+        words = [0] * self._first + self._words_without(native)
+        chunk = where.draws(ids, words)[self._first :]
         drawn: list[Params] = []
         traced = [sizes]
         while (position := len(drawn)) < len(self._operations):
@@ -149,7 +154,7 @@ class Program:
         """How many random words each operation gets; none where the core draws."""
         words = list(self._words)
         for start, part in native.items():
-            words[start : part.stop] = [0] * (part.stop - start)
+            words[start : start + part.count] = [0] * part.count
         return words
 
     def run(

@@ -8,8 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dtsflow.po.cut_chain import TailDraws
-from dtsflow.po.fused import Rows
+from dtsflow.po.fused import Chosen, Rows
 from dtsflow.reader.samples import Ints, Samples
 from dtsflow.station.drawing import draw_views, shrink_views
 from dtsflow.station.engine import Address, Bad, Engine, Places
@@ -43,13 +42,11 @@ class KeptChain:
         whole: What decoded images go through in their own epoch.
         head: What they go through for another epoch, up to the image that is kept.
         tail: What makes a row of that image.
-        draws: What chooses the parameters of the tail.
     """
 
     whole: View
     head: View
     tail: View
-    draws: TailDraws
 
 
 class KeepingEngine:
@@ -120,13 +117,22 @@ class KeepingEngine:
             MemoryError: There was no memory to do it.
         """
         kept = self._store.places(numbers)
-        pass_of = {"seed": address.seed, "epoch": address.epoch, "phase": address.phase}
+        scales = np.ones(len(numbers), np.int64)
         for view, (name, chain) in enumerate(self._chains.items()):
+            source = self._layout.rows(name, self._store, kept)
+            sizes = np.full((len(numbers), 2), source.padded.shape[1:3], np.int64)
             began = time.perf_counter()
-            chosen = chain.draws.draw(ids=draw_ids, view=view, **pass_of)
+            params, traced = chain.tail.program.draw_with_sizes(
+                seed=address.seed,
+                ids=draw_ids,
+                epoch=address.epoch,
+                phase=address.phase,
+                sizes=sizes,
+                view=view,
+            )
             self.times.po += time.perf_counter() - began
-            output = Output(chain.tail, chosen, rows_of(zone, name, places))
-            self._sharing.copy(self._layout.rows(name, self._store, kept), output)
+            chosen = Chosen(params, traced, scales)
+            self._sharing.copy(source, Output(chain.tail, chosen, rows_of(zone, name, places)))
 
     def _fill_ahead(
         self, examined: Examined, address: Address, zone: Zone, places: Places

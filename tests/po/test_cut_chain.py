@@ -1,9 +1,12 @@
 """Where a chain is cut, and that its parts make what the whole does."""
 
+from types import ModuleType
+
 import numpy as np
 import pytest
 
 from dtsflow.errors import PlanError
+from dtsflow.native.core import load
 from dtsflow.po import (
     CenterCrop,
     ColorJitter,
@@ -52,7 +55,8 @@ def test_what_has_no_one_size_at_the_cut_is_refused() -> None:
         CutChain.of(Branch((ERASE, FP16), (PHOTO, PHOTO, PHOTO)))
 
 
-def test_head_and_tail_draw_and_make_what_the_whole_chain_does() -> None:
+@pytest.mark.parametrize("core", [None, load()], ids=["reference", "core if there"])
+def test_head_and_tail_draw_and_make_what_the_whole_chain_does(core: ModuleType | None) -> None:
     operations = (RandomResizedCrop(9), FLIP, ERASE, GaussianNoise(sigma=20.0), FLIP, FP16)
     branch = Branch.checked(operations, PHOTO, where="po")
     parts = CutChain.of(branch)
@@ -60,15 +64,15 @@ def test_head_and_tail_draw_and_make_what_the_whole_chain_does() -> None:
     where = {"seed": 5, "epoch": 2, "phase": 1, "view": 3}
     ids = np.array([4, 99], np.int64)
     sizes = np.array([image.shape[:2]] * 2, np.int64)
-    whole, head, tail = branch.program(), parts.head.program(), parts.tail.program()
+    whole, head, tail = branch.program(), parts.head.program(core), parts.tail.program(core)
     drawn = whole.draw(ids=ids, sizes=sizes, **where)
     begun = head.draw(ids=ids, sizes=sizes, **where)
-    ended = parts.tail_draws().draw(ids=ids, **where)
+    ended, traced = tail.draw_with_sizes(ids=ids, sizes=np.full((2, 2), 9, np.int64), **where)
     for i in range(len(ids)):
         expected, found = np.empty((9, 9, 3), np.float16), np.empty((9, 9, 3), np.float16)
         between = np.empty((9, 9, 3), np.uint8)
         whole.run(image, expected, drawn, i)
         head.run(image, between, begun, i)
-        tail.run(between, found, ended.params, i, ended.sizes)
+        tail.run(between, found, ended, i, traced)
         assert found.tobytes() == expected.tobytes()
-    assert not (ended.scales != 1).any()
+    assert all(sizes.tolist() == [[9, 9]] * 2 for sizes in traced)
