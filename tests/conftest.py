@@ -14,7 +14,10 @@ from pathlib import Path
 import hypothesis
 import numpy as np
 import pytest
+from fake_cuda import FakeCuda
 
+from dtsflow.arena import device
+from dtsflow.errors import MissingPartError
 from dtsflow.testing import BlockSamples, damage, write_block_volume
 from dtsflow.volume.extension import EXTENSION_OFFSET, About, Extension
 from dtsflow.volume.format import BLOCK_BYTES, HEADER_BYTES
@@ -202,3 +205,15 @@ def mpiexec() -> Callable[..., tuple[int, str]]:
     if MPIEXEC is None:
         pytest.skip("there is no mpiexec (the extra 'mpi-wheel')")
     return _mpiexec
+
+
+@pytest.fixture(params=["fake", pytest.param("gpu", marks=pytest.mark.gpu)])
+def has_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device to be found by arena=device."""
+    if request.param == "fake":
+        monkeypatch.setattr(device, "open_device", lambda *_: FakeCuda())
+        return
+    try:
+        device.open_device(0)
+    except MissingPartError as absent:
+        pytest.skip(str(absent))

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_cuda import FakeCuda
 
 from dtsflow.arena import device
 from dtsflow.arena.batch import Batch
@@ -17,7 +16,7 @@ from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.digest import Digest, add_sequences
 from dtsflow.decode.auto import Auto
 from dtsflow.decode.pillow import Pillow
-from dtsflow.errors import DecodeError, MissingPartError, PlanError
+from dtsflow.errors import DecodeError, PlanError
 from dtsflow.pipeline import Pipeline
 from dtsflow.plan_text import plan_text
 from dtsflow.po.chain import Chain
@@ -151,18 +150,6 @@ def test_views_and_mixed_batches_have_the_columns_of_their_rows(folder: Path) ->
         for batch in run.epoch(0):
             assert batch.small.shape == (8, 8, 8, 3)
             check(batch, ("small", "soft_labels", "number", "box"))
-
-
-@pytest.fixture(params=["fake", pytest.param("gpu", marks=pytest.mark.gpu)])
-def has_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device to be found by arena=device."""
-    if request.param == "fake":
-        monkeypatch.setattr(device, "open_device", lambda *_: FakeCuda())
-        return
-    try:
-        device.open_device(0)
-    except MissingPartError as absent:
-        pytest.skip(str(absent))
 
 
 @pytest.mark.usefixtures("has_device")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inverted import Inverted
 from PIL import Image
 
 import dtsflow
@@ -17,7 +18,7 @@ from dtsflow.errors import ConfigError, PlanError
 from dtsflow.native import core
 from dtsflow.plan_text import plan_text
 from dtsflow.po import Chain, RandomResizedCrop
-from dtsflow.po.operation import NOTHING, Draws, Params, Pixels, Row, Sizes
+from dtsflow.po.operation import Draws, Params, Pixels, Row, Sizes
 from dtsflow.po.operation import Image as Picture
 from dtsflow.ranks.rank import Rank
 from dtsflow.run import Run
@@ -215,28 +216,6 @@ def test_views_and_mixed_batches_are_the_same(volume: Path, way: str) -> None:
     assert epochs_of(volume, {"sdmp_factor": 3}, 4, po=po) == epochs_of(
         volume, {"sdmp_factor": 3, "store_bytes": 0}, 4, po=po
     )
-
-
-@dataclass(frozen=True)
-class Inverted:
-    """An operation that only Python can run."""
-
-    words: int = 0
-
-    def out_spec(self, spec: ImageSpec) -> ImageSpec:
-        return spec
-
-    def draw(self, draws: Draws, sizes: Sizes) -> Params:
-        assert len(draws) == len(sizes)
-        return np.empty(len(sizes), NOTHING)
-
-    def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:
-        assert len(params) == len(sizes)
-        return sizes
-
-    def apply(self, image: Picture, out: Pixels, params: Row) -> None:
-        assert params.dtype == NOTHING
-        out[...] = 255 - image
 
 
 @dataclass(frozen=True)

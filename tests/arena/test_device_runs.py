@@ -5,13 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_cuda import FakeCuda
 
 import dtsflow
-from dtsflow.arena import device
 from dtsflow.build import build
 from dtsflow.compose import compose
-from dtsflow.errors import MissingPartError
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
 from dtsflow.ranks.rank import Rank
@@ -19,18 +16,6 @@ from dtsflow.testing import jpeg, write_block_volume, write_small_set
 from dtsflow.volume.format import Kind
 
 Rows = list[tuple[Any, ...]]
-
-
-@pytest.fixture(params=["fake", pytest.param("gpu", marks=pytest.mark.gpu)])
-def has_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device to be found by arena=device."""
-    if request.param == "fake":
-        monkeypatch.setattr(device, "open_device", lambda *_: FakeCuda())
-        return
-    try:
-        device.open_device(0)
-    except MissingPartError as absent:
-        pytest.skip(str(absent))
 
 
 @pytest.fixture

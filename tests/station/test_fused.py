@@ -1,12 +1,13 @@
 """The native engine against the reference engine, over whole epochs."""
 
 import io
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from inverted import Inverted
 from PIL import Image
 
 from dtsflow.build import build
@@ -33,10 +34,7 @@ from dtsflow.po import (
     RandomScale,
     Resize,
 )
-from dtsflow.po.operation import NOTHING, Draws, Params, Pixels, Row, Sizes
-from dtsflow.po.operation import Image as Picture
 from dtsflow.ranks.rank import Rank
-from dtsflow.spec import ImageSpec
 from dtsflow.station import engine
 from dtsflow.station.fused import NativeEngine
 from dtsflow.station.reference import ReferenceEngine
@@ -48,28 +46,6 @@ pytestmark = pytest.mark.skipif(core.load() is None, reason="the native core was
 
 FP16 = Normalize(preset="imagenet", dtype=DType.FP16)
 BOX = RandomErasing(p=0.5)
-
-
-@dataclass(frozen=True)
-class Invert:
-    """An operation that only Python can run."""
-
-    words: int = 0
-
-    def out_spec(self, spec: ImageSpec) -> ImageSpec:
-        return spec
-
-    def draw(self, draws: Draws, sizes: Sizes) -> Params:
-        assert len(draws) == len(sizes)
-        return np.empty(len(sizes), NOTHING)
-
-    def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:
-        assert len(params) == len(sizes)
-        return sizes
-
-    def apply(self, image: Picture, out: Pixels, params: Row) -> None:
-        assert params.dtype == NOTHING
-        out[...] = 255 - image
 
 
 def stored(mode: str, kind: str, size: tuple[int, int], **options: Any) -> bytes:
@@ -144,11 +120,13 @@ CHAINS = {
         (Pad(2, fill=9), RandomCrop(28), RandomRotation(20), RandomScale(0.8, 1.2), FP16, BOX)
     ),
     "augmented": Chain((RandomResizedCrop(16), RandomHorizontalFlip(), RandAugment(), FP16)),
-    "python in the middle": Chain((RandomResizedCrop(16), Invert(), RandomHorizontalFlip(), FP16)),
-    "python first": Chain((Invert(), RandomResizedCrop(16), FP16)),
-    "python last": Chain((RandomResizedCrop(16), RandomHorizontalFlip(), Invert())),
-    "python on varying sizes": Chain((Resize(24), Invert(), Invert(), CenterCrop(16), FP16)),
-    "python alone": Chain((Resize((8, 9), fit="exact"), Invert())),
+    "python in the middle": Chain(
+        (RandomResizedCrop(16), Inverted(), RandomHorizontalFlip(), FP16)
+    ),
+    "python first": Chain((Inverted(), RandomResizedCrop(16), FP16)),
+    "python last": Chain((RandomResizedCrop(16), RandomHorizontalFlip(), Inverted())),
+    "python on varying sizes": Chain((Resize(24), Inverted(), Inverted(), CenterCrop(16), FP16)),
+    "python alone": Chain((Resize((8, 9), fit="exact"), Inverted())),
 }
 
 
@@ -192,7 +170,7 @@ def test_scaled_decodes_give_the_same_pixels_on_both_paths(
         overrides = [f"decode.scaled={scaled}", f"decode.orientation={orientation}"]
         for chain in (
             Chain((RandomResizedCrop(12, antialias=antialias), FP16)),
-            Chain((Resize(14, antialias=antialias), Invert(), CenterCrop(14), FP16)),
+            Chain((Resize(14, antialias=antialias), Inverted(), CenterCrop(14), FP16)),
         ):
             native, reference = both(pipeline_of(path, chain, *overrides), monkeypatch)
             assert native == reference
@@ -211,7 +189,7 @@ def test_pixel_sets_go_the_same_way(
         (RandomHorizontalFlip(), Normalize(preset=preset)),
         (CenterCrop(40), RandomHorizontalFlip()),
         (RandomCrop(32, padding=4), RandomHorizontalFlip(), Normalize(preset=preset)),
-        (RandomResizedCrop(20), Invert(), Normalize(preset=preset, dtype=DType.BF16)),
+        (RandomResizedCrop(20), Inverted(), Normalize(preset=preset, dtype=DType.BF16)),
         (),
     ):
         pipeline = pipeline_of(path, Chain(operations), f"station.channel_align={align}")

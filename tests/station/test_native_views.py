@@ -2,13 +2,14 @@
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from inverted import Inverted
 from PIL import Image
 
 from dtsflow.build import build
@@ -29,8 +30,7 @@ from dtsflow.po import (
     RandomResizedCrop,
     Resize,
 )
-from dtsflow.po.operation import NOTHING, Draws, Operation, Params, Pixels, Row, Sizes
-from dtsflow.po.operation import Image as Picture
+from dtsflow.po.operation import Operation
 from dtsflow.po.scheduled import Scheduled
 from dtsflow.ranks.rank import Rank
 from dtsflow.spec import ImageSpec
@@ -44,28 +44,6 @@ from dtsflow.volume.format import Kind
 FP16 = Normalize(preset="imagenet", dtype=DType.FP16)
 Rows = dict[int, dict[str, bytes]]
 Steps = tuple[Operation | Scheduled, ...]
-
-
-@dataclass(frozen=True)
-class Inverted:
-    """An operation that only Python can run."""
-
-    words: int = 0
-
-    def out_spec(self, spec: ImageSpec) -> ImageSpec:
-        return spec
-
-    def draw(self, draws: Draws, sizes: Sizes) -> Params:
-        assert len(draws) == len(sizes)
-        return np.empty(len(sizes), NOTHING)
-
-    def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:
-        assert len(params) == len(sizes)
-        return sizes
-
-    def apply(self, image: Picture, out: Pixels, params: Row) -> None:
-        assert params.dtype == NOTHING
-        out[...] = 255 - image
 
 
 VIEWS: dict[str, dict[str, Steps]] = {
