@@ -2,7 +2,6 @@
 
 import logging
 from functools import cache
-from typing import Self
 
 from pydantic import Field, model_validator
 
@@ -12,7 +11,7 @@ from dtsflow.decode.decoder import Decoder
 from dtsflow.decode.on_error import MaxErrors, OnError
 from dtsflow.decode.orientation import Orientation
 from dtsflow.decode.pillow import Pillow, PillowDecoder
-from dtsflow.decode.reuse import SdmpFactor, StoreBytes, both
+from dtsflow.decode.reuse import SdmpFactor, StoreBytes, one_of_both
 from dtsflow.errors import MissingPartError
 
 log = logging.getLogger(__name__)
@@ -43,11 +42,7 @@ class Auto:
     cpvs: bool = Field(default=False, repr=False)
     store_bytes: StoreBytes = Field(default="auto", repr=False)
 
-    @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
-        if problem := both(self.sdmp_factor, cpvs=self.cpvs):
-            raise ValueError(problem)
-        return self
+    _check = model_validator(mode="after")(one_of_both)
 
     @property
     def allows_native(self) -> bool:

@@ -3,7 +3,7 @@
 import io
 import struct
 import zlib
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 import PIL
@@ -30,7 +30,7 @@ from dtsflow.decode.orientation import (
     upright_size,
 )
 from dtsflow.decode.policy import Facts, Format, check_size, sniff
-from dtsflow.decode.reuse import SdmpFactor, StoreBytes, both
+from dtsflow.decode.reuse import SdmpFactor, StoreBytes, one_of_both
 from dtsflow.errors import DecodeError
 
 # Opened by class, because Image.open would also try plugins that start programs (EPS),
@@ -90,11 +90,7 @@ class Pillow:
     cpvs: bool = Field(default=False, repr=False)
     store_bytes: StoreBytes = Field(default="auto", repr=False)
 
-    @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
-        if problem := both(self.sdmp_factor, cpvs=self.cpvs):
-            raise ValueError(problem)
-        return self
+    _check = model_validator(mode="after")(one_of_both)
 
     @property
     def allows_native(self) -> bool:

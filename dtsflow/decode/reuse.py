@@ -1,6 +1,6 @@
 """What a configuration says about decoding once for several epochs."""
 
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from typing import Annotated, Literal, Protocol, TypeVar, runtime_checkable
 
 from pydantic import Field
 
@@ -30,12 +30,19 @@ class Reusing(Protocol):
         """Bytes that the rows kept for later epochs may occupy on each rank."""
 
 
-def both(sdmp_factor: int, *, cpvs: bool) -> str:
-    """Why SDMP and CPVS cannot both be; empty where they are not."""
-    if sdmp_factor == 1 or not cpvs:
-        return ""
-    return (
-        f"sdmp_factor={sdmp_factor} makes rows that differ from epoch to epoch, and cpvs=true "
-        "keeps rows that are the same in all. Set one of them for this phase: sdmp_factor=1, "
-        "or cpvs=false."
-    )
+T = TypeVar("T", bound=Reusing)
+
+
+def one_of_both(decode: T) -> T:
+    """Validate a way to decode: SDMP and CPVS cannot both be.
+
+    Raises:
+        ValueError: They are.
+    """
+    if decode.sdmp_factor > 1 and decode.cpvs:
+        raise ValueError(
+            f"sdmp_factor={decode.sdmp_factor} makes rows that differ from epoch to epoch, and "
+            "cpvs=true keeps rows that are the same in all. Set one of them for this phase: "
+            "sdmp_factor=1, or cpvs=false."
+        )
+    return decode
