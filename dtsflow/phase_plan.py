@@ -15,6 +15,7 @@ from dtsflow.native.steps import Finish
 from dtsflow.phase import Phase
 from dtsflow.po.branch import Branch
 from dtsflow.po.erasing import RandomErasing
+from dtsflow.po.fingerprint import fingerprint_fact
 from dtsflow.po.record_chain import Fields
 from dtsflow.ranks.group import Group
 from dtsflow.reader.image_store import images_in_hand
@@ -373,7 +374,7 @@ class PhasePlan:
     def _decode(self) -> list[Any]:
         decode = self.phase.decode
         if isinstance(decode, Parse):
-            return [f"{type(decode.parser).__module__}.{decode.parser!r}", decode.on_error]
+            return [fingerprint_fact(decode.parser), decode.on_error]
         return [decode.orientation, decode.scaled, decode.on_error]
 
     @property

@@ -10,6 +10,7 @@ from dtsflow.configurable import configurable
 from dtsflow.errors import PlanError
 from dtsflow.po.branch import Branch
 from dtsflow.po.describe import describe
+from dtsflow.po.fingerprint import fingerprint_fact
 from dtsflow.po.mixup import CutMix, Mixup
 from dtsflow.po.normalize import Normalize
 from dtsflow.po.operation import Operation
@@ -148,6 +149,6 @@ def _facts(chain: Iterable[object]) -> list[Any]:
 
 def _fact(operation: object) -> Any:
     if not isinstance(operation, Scheduled):
-        return f"{type(operation).__module__}.{operation!r}"
+        return fingerprint_fact(operation)
     stages = [[epoch, _fact(one)] for epoch, one in operation.stages]
     return stages[0][1] if len(stages) == 1 else stages

@@ -4,6 +4,7 @@ from typing import Any
 
 from dtsflow.configurable import configurable
 from dtsflow.errors import PlanError
+from dtsflow.po.fingerprint import fingerprint_fact
 from dtsflow.po.named_fields import check_fields
 from dtsflow.po.record_operation import RecordOperation
 from dtsflow.spec import Field
@@ -34,4 +35,4 @@ class RecordChain:
 
     def facts(self) -> dict[str, Any]:
         """What the fields depend on."""
-        return {"po": [f"{type(one).__module__}.{one!r}" for one in self.operations]}
+        return {"po": [fingerprint_fact(one) for one in self.operations]}
