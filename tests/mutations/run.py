@@ -15,7 +15,6 @@ import os
 import queue
 import shutil
 import signal
-import site
 import subprocess
 import sys
 import tempfile
@@ -86,7 +85,8 @@ class Copy:
         venv.create(folder / "python", symlinks=True)
         self._bin = folder / "python" / "bin"
         (packages,) = (folder / "python").glob("lib/python3*/site-packages")
-        paths = [self.root, *sorted((self.root / "plugins").iterdir()), *site.getsitepackages()]
+        theirs = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+        paths = [self.root, *sorted((self.root / "plugins").iterdir()), *theirs]
         (packages / "copy.pth").write_text("".join(f"{path}\n" for path in paths))
         self._output = folder / "output.txt"
         self._seeded = 0
@@ -230,13 +230,13 @@ def _show(verdict: Verdict) -> None:
 def _clean(copy: Copy, nodes: dict[str, list[str]]) -> dict[str, str]:
     """Run all tests without a fault; tell what is wrong with those of which fault."""
     report = copy.root.parent / "clean.xml"
-    every = [node for of_fault in nodes.values() for node in of_fault]
+    every = {node for of_fault in nodes.values() for node in of_fault}
     began = time.monotonic()
     status = copy.run(every, f"--junitxml={report}", limit_s=_CLEAN_S)
     if status not in (0, _FAILED):
         raise FaultError(f"the tests do not run without a fault ({status}):\n{copy.output[-4000:]}")
     outcomes = _outcomes(report)
-    print(f"{len(outcomes)} tests without a fault: {time.monotonic() - began:.1f} s", flush=True)
+    print(f"{len(every)} tests without a fault: {time.monotonic() - began:.1f} s", flush=True)
     wrong: dict[str, str] = {}
     for name, of_fault in nodes.items():
         for test in (node.rpartition("::")[2] for node in of_fault):
@@ -271,7 +271,10 @@ def _judge(faults: Sequence[Fault], jobs: int) -> list[Verdict]:
             return verdict
 
         with ThreadPoolExecutor(jobs) as pool:
-            return list(pool.map(judge, faults))
+            try:
+                return list(pool.map(judge, faults))
+            finally:
+                pool.shutdown(cancel_futures=True)  # after Ctrl-C no other begins
 
 
 def _list(faults: Sequence[Fault]) -> None:
