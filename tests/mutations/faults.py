@@ -17,7 +17,7 @@ LISTED = Path(__file__).with_name("faults.toml")
 _SOURCES = ("dtsflow", "conf")
 _SUFFIXES = (".py", ".yaml", ".cpp", ".hpp")
 _TESTS = ("tests/**/test_*.py", "plugins/*/tests/**/test_*.py")
-_TEST = re.compile(r"^(?:def (?=test_\w+\()|(?=Test\w+ = ))(\w+)", re.MULTILINE)
+_TEST = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
 _TEXTS = ("name", "find", "replace", "why")
 
 
@@ -34,8 +34,7 @@ class Fault:
         find: A piece of source that stands in one place only.
         replace: What stands there instead.
         why: What would go wrong for a user.
-        tests: Names of test functions, or of state machines as `TestThing`; one of
-            them must fail.
+        tests: Names of test functions, one of which must fail.
     """
 
     name: str

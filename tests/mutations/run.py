@@ -84,6 +84,9 @@ class Copy:
             shutil.copy2(core, self.root / "dtsflow" / "native")
         venv.create(folder / "python", symlinks=True)
         self._bin = folder / "python" / "bin"
+        for held in Path(sys.prefix, "lib").glob("*mpi*"):
+            # The MPI of a wheel, which mpi4py looks for beside the Python that runs.
+            (folder / "python" / "lib" / held.name).symlink_to(held)
         (packages,) = (folder / "python").glob("lib/python3*/site-packages")
         theirs = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
         paths = [self.root, *sorted((self.root / "plugins").iterdir()), *theirs]
@@ -194,11 +197,9 @@ def _outcomes(report: Path) -> dict[str, set[str]]:
     """Tell which outcomes each test had, over its cases and files, by its name."""
     found: dict[str, set[str]] = {}
     for case in ET.parse(report).iter("testcase"):
+        name = case.get("name", "").partition("[")[0]
         kinds = {child.tag for child in case} & {"failure", "error", "skipped"}
-        # A state machine is a class, whose only test has another name.
-        names = case.get("name", "").partition("[")[0], case.get("classname", "").split(".")[-1]
-        for name in names:
-            found.setdefault(name, set()).update(kinds or {"passed"})
+        found.setdefault(name, set()).update(kinds or {"passed"})
     return found
 
 
@@ -216,10 +217,11 @@ def _verdict(copy: Copy, fault: Fault, path: Path, nodes: Sequence[str]) -> Verd
     if status == 0:
         return Verdict(fault, "SURVIVED", f"{took}: {', '.join(fault.tests)}", is_caught=False)
     if status > _FAILED:
-        told = copy.output.strip()[-2000:]
-        return Verdict(fault, "NO VERDICT", f"no test could run with it\n{told}", is_caught=False)
-    failed = [line.split()[1] for line in copy.output.splitlines() if line.startswith("FAILED ")]
-    by = failed[0].rpartition("::")[2] if failed else f"the end of pytest ({status})"
+        said = copy.output.strip()[-2000:]
+        return Verdict(fault, "NO VERDICT", f"no test could run with it\n{said}", is_caught=False)
+    told = [line for line in copy.output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    failed = told[0].partition("::")[2].partition(" - ")[0] if told else ""
+    by = failed or f"the end of pytest ({status})"  # as after a crash or a hang
     return Verdict(fault, "caught", f"{took}, by {by}", is_caught=True)
 
 

@@ -82,12 +82,6 @@ def test_a_test_is_found_by_its_name_wherever_it_is(fault: Fault, tmp_path: Path
         nodes_of(fault, {})
 
 
-def test_a_state_machine_is_found_by_its_name_too(tmp_path: Path) -> None:
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests/test_it.py").write_text("TestIt = It.TestCase\nother = 1\n")
-    assert known_tests(tmp_path) == {"TestIt": [Path("tests/test_it.py")]}
-
-
 def test_faults_are_chosen_by_name(fault: Fault) -> None:
     other = Fault("other", "a", "b", "Why.", ("test_it",))
     assert chosen([fault, other], []) == [fault, other]
