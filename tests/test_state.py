@@ -18,6 +18,7 @@ from dtsflow.consumer.digest import Digest
 from dtsflow.errors import ConfigError
 from dtsflow.pipeline import Pipeline
 from dtsflow.plan import Plan
+from dtsflow.ranks.alone import Alone
 from dtsflow.ranks.rank import Rank
 from dtsflow.run import Run
 from dtsflow.state import MAX_BYTES, State, state_at
@@ -193,6 +194,30 @@ def test_a_batch_whose_use_failed_is_handed_out_again(digits: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         fail_at(run, 3)
     assert place(run) == (1, 3)
+
+
+class StoppedApart(Alone):
+    """Rank 0 of a run whose other rank came a step less far before the stop."""
+
+    is_alone = False
+
+    def gather_texts(self, text: str, *, timeout_s: float | None = None) -> list[str]:  # noqa: ARG002
+        told = json.loads(text or "null")
+        if not (isinstance(told, dict) and "state" in told):
+            return [text]
+        state = json.loads(told["state"])
+        state["step"] -= 1
+        return [text, json.dumps({**told, "state": json.dumps(state)})]
+
+
+def test_ranks_that_stop_apart_go_on_from_the_one_that_came_least_far(digits: Path) -> None:
+    with open_digits(digits) as alone:
+        plan = alone.plan
+    with plan.open(group=StoppedApart()) as run:
+        for batch in run:
+            if batch.step == 4:
+                run.stop()
+    assert run.state().step == 4  # rank 0 alone would have gone on from 5
 
 
 def test_an_old_pass_does_not_move_the_place_of_the_new_one(digits: Path) -> None:

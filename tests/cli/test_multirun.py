@@ -148,6 +148,11 @@ def test_the_same_command_does_only_what_is_left(call: Call) -> None:
     assert [path.stat().st_mtime_ns for path in sorted(SWEEP.glob("*/report.json"))][:2] == before
 
 
+def test_where_a_job_goes_on_makes_it_no_other(call: Call) -> None:
+    assert call("seed=1,2", "resume=never")[0] == 0
+    assert call("seed=1,2", "resume=auto")[1].startswith("runs/mine/: 2 jobs, 2 finished\n")
+
+
 def test_a_changed_configuration_is_another_job(call: Call, workdir: Path) -> None:
     (workdir / "conf" / "reader").mkdir(parents=True)
     ours = workdir / "conf" / "reader" / "ours.yaml"

@@ -97,6 +97,13 @@ def test_one_phase_trains_and_the_others_are_evaluated(tmp_path: Path) -> None:
     ]
 
 
+def test_each_evaluation_is_of_its_own_batches() -> None:
+    sink = opened(None)
+    for epoch, label in enumerate((5, 8)):
+        sink.take(batch_of("val", epoch, 0, [label, label]))
+        assert sink.finish("val", epoch) == f"label {label:.4f}"
+
+
 def test_a_loss_that_is_no_number_ends_the_training_by_its_place() -> None:
     sink = Train(Diverging()).open(Setting(None, PHASES))
     with pytest.raises(TrainError, match="nan at epoch 2, step 7"):

@@ -43,6 +43,13 @@ def bf16(value: float) -> int:
     return min((low, low + 1), key=lambda b: (abs(exact(b) - Fraction(value)), b & 1))
 
 
+def test_presets_are_the_published_numbers_of_red_green_and_blue() -> None:
+    assert PRESETS["none"] == ((0.0,), (1.0,))
+    assert PRESETS["mnist"] == ((0.1307,), (0.3081,))
+    assert PRESETS["cifar"] == ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
+    assert PRESETS["imagenet"] == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
 @pytest.mark.parametrize("preset", ["none", "cifar", "imagenet", "mlperf"])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_each_result_is_the_formula_rounded_step_by_step(preset: str, dtype: DType) -> None:

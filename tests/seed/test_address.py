@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis.strategies import integers, sampled_from, sets, text, tuples
 
 from dtsflow.errors import PlanError
@@ -32,6 +32,7 @@ def counter(address: Address) -> list[int]:
 
 
 @given(addresses)
+@example((2**40 - 1, 2**24 - 1, 2**32 - 1, Purpose.ORDER, 15, 2**24 - 1))  # rarely drawn
 def test_a_counter_holds_every_field_in_its_place(address: Address) -> None:
     id_, block, epoch, purpose, phase, sub = address
     assert counter(address) == [

@@ -45,6 +45,16 @@ def test_only_a_finished_run_is_kept_under_the_next_free_number() -> None:
     assert kept == {"b.1": "first", "b.2": "third", "b": "fourth"}
 
 
+def test_a_name_whose_run_is_still_open_is_refused_and_its_folder_left_alone() -> None:
+    with made("a") as folder:
+        folder.write_report({"images": 1})
+        with pytest.raises(ConfigError, match="runs/a belongs to a run that is still open"):
+            RunFolder.make("a", Rank(0, 2), "dtsflow x")
+        assert [path.name for path in Path("runs").iterdir()] == ["a"]
+    with made("a"):
+        assert Path("runs/a.1/report.json").is_file()
+
+
 def test_a_report_is_json_and_no_draft_stays() -> None:
     with made("a") as folder:
         folder.write_report({"images": 3, "stages": {"read": 0.5}})

@@ -148,6 +148,14 @@ def test_a_flipped_payload_bit_names_the_sample_and_its_source(indexed: Path) ->
     assert str(problems[0]).startswith(f"{indexed}: block 1: it has the CRC-32 ")
 
 
+def test_in_each_of_several_damaged_blocks_the_sample_is_named(indexed: Path) -> None:
+    for block in (1, 2):
+        flip(indexed, 8 * (block * BLOCK_BYTES + 4096 + 10))
+    named = [one for one in verify([indexed]).problems if one.sample is not None]
+    assert [(one.block, one.sample) for one in named] == [(0, 0), (1, 6)]
+    assert ["class0/0.jpg" in named[0].what, "class0/6.jpg" in named[1].what] == [True, True]
+
+
 def test_a_damaged_block_header_still_names_the_samples_at_level_0(indexed: Path) -> None:
     damage(indexed, BLOCK_BYTES + 12, b"\xff\xff")  # where the first sample begins
     damage(indexed, BLOCK_BYTES + 4096 + 10, b"\xff\xff")

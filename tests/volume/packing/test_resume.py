@@ -293,6 +293,22 @@ def test_two_processes_do_not_write_into_each_other(
     pack(source, tmp_path, packing(0), second)
 
 
+def test_a_block_has_its_mark_on_the_disk_before_the_next_one_is_begun(
+    source: Path, tmp_path: Path
+) -> None:
+    """What a kill leaves at such a moment is all that was written."""
+    marked: list[tuple[int, int]] = []
+
+    def look(what: str, done: int, _images: int) -> None:
+        if what == "pack" and done:
+            journals = (tmp_path / ".flowers_train_lv0.part").glob("*.journal")
+            marked.append((done, sum(len(path.read_bytes().splitlines()) for path in journals)))
+
+    pack(source, tmp_path, packing(0), look)
+    assert [count for _, count in marked] == list(range(1, len(marked) + 1))
+    assert marked[-1][0] == IMAGES
+
+
 KILLS = 20
 COMMAND = [sys.executable, "-m", "dtsflow", "pack"]
 
