@@ -14,7 +14,7 @@ from PIL import Image
 import dtsflow
 from dtsflow.testing import write_small_set
 from dtsflow.volume import Encoding, Packing, pack, write_photos
-from dtsflow.volume.format import Kind
+from dtsflow.volume.format.header import Kind
 
 DATA = HERE / "data"
 CLASSES = 10

@@ -6,7 +6,7 @@ first used, so that the command line starts at once.
 
 from typing import TYPE_CHECKING, Any
 
-from dtsflow.about import __version__
+from dtsflow._version import __version__
 
 if TYPE_CHECKING:
     from dtsflow import volume

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 from omegaconf import OmegaConf
 
-from dtsflow.compose import compose
+from dtsflow.config.compose import compose
 from dtsflow.errors import ConfigError
-from dtsflow.joining import joined, joint_folder, joint_plan
-from dtsflow.pipeline import AUTO, NEVER
-from dtsflow.plan import Plan
-from dtsflow.plan_text import plan_text
-from dtsflow.ranks.agreement import agree, together
-from dtsflow.ranks.failure import ending_all
-from dtsflow.run import Run
-from dtsflow.state import State, state_at, states_beside
-from dtsflow.telemetry.folder import RUNS, SCANS, RunFolder
+from dtsflow.pipeline.checkpoint import State, state_at, states_beside
+from dtsflow.pipeline.explain import plan_text
+from dtsflow.pipeline.pipeline import AUTO, NEVER
+from dtsflow.pipeline.plan import Plan
+from dtsflow.pipeline.run import Run
+from dtsflow.pipeline.run_folder import RUNS, SCANS, RunFolder
+from dtsflow.pipeline.startup import joined, joint_folder, joint_plan
+from dtsflow.ranks.collective import agree, ending_all, together
 
 Found = tuple[State, Path]  # a state, and the folder where it was
 

@@ -35,27 +35,31 @@ keep the contracts, and `dtsflow new-plugin` writes a project to begin with.
 """
 
 from dtsflow.arena.batch import Batch
-from dtsflow.configurable import configurable
+from dtsflow.config.configurable import configurable
 from dtsflow.consumer.consumer import Consumer, Setting, Sink
 from dtsflow.consumer.train import Learner, Step, Telling
-from dtsflow.decode.decoder import Decoder, Encoded
+from dtsflow.decode.decoder import Decoder, Encoded, Facts
 from dtsflow.decode.parser import Arrays, Parser, Parsing
-from dtsflow.decode.policy import Facts
 from dtsflow.errors import ConfigError, DecodeError, PlanError, VolumeError
-from dtsflow.phase import Decode
+from dtsflow.pipeline.phase import Decode
 from dtsflow.po.operation import NOTHING, Image, Operation, Params, Pixels, Row, Sizes
-from dtsflow.po.record_operation import RecordOperation
+from dtsflow.po.records import RecordOperation
 from dtsflow.seed.draws import Draws
 from dtsflow.spec import Field, ImageSpec
 from dtsflow.tensor.dtype import DType
-from dtsflow.volume.columns import Column
-from dtsflow.volume.image_list import ImageList, ImageLoader
-from dtsflow.volume.package_folder import folder_at
-from dtsflow.volume.part_files import PartFiles
-from dtsflow.volume.record_lengths import Holding, Measured
-from dtsflow.volume.records import IndexedRecords, Loader, RecordReader, Records, StreamedRecords
+from dtsflow.volume.data_set import Column, Split
+from dtsflow.volume.datasets.image_list import ImageList, ImageLoader, folder_at
+from dtsflow.volume.datasets.lines import PartFiles
+from dtsflow.volume.datasets.records import (
+    Holding,
+    IndexedRecords,
+    Loader,
+    Measured,
+    RecordReader,
+    Records,
+    StreamedRecords,
+)
 from dtsflow.volume.source.labels import read_classes
-from dtsflow.volume.split import Split
 
 __all__ = [
     "NOTHING",

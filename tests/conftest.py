@@ -19,9 +19,9 @@ from fake_cuda import FakeCuda
 from dtsflow.arena import device
 from dtsflow.errors import MissingPartError
 from dtsflow.testing import BlockSamples, damage, write_block_volume
-from dtsflow.volume.extension import EXTENSION_OFFSET, About, Extension
-from dtsflow.volume.format import BLOCK_BYTES, HEADER_BYTES
-from dtsflow.volume.manifest import Entry, manifest_digest, manifest_path
+from dtsflow.volume.format.extension import EXTENSION_OFFSET, About, Extension
+from dtsflow.volume.format.header import BLOCK_BYTES, HEADER_BYTES
+from dtsflow.volume.format.manifest import Entry, manifest_digest, manifest_path
 
 # A busy machine makes any single example slow; a hang is caught by the faulthandler.
 hypothesis.settings.register_profile("dtsflow", deadline=None)

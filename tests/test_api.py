@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 import dtsflow
 from dtsflow.errors import ConfigError, DtsflowError, MemoryPlanError
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
-from dtsflow.volume.format import Kind
+from dtsflow.volume.format.header import Kind
 
 LOGGER = logging.getLogger("dtsflow")
 

@@ -6,7 +6,7 @@ from itertools import count
 from timing import job, timed
 
 import dtsflow
-from dtsflow.plan import Plan
+from dtsflow.pipeline.plan import Plan
 
 
 def main() -> None:

@@ -15,12 +15,12 @@ import numpy as np
 from timing import job, timed
 
 from dtsflow.memory.align import aligned_bytes
-from dtsflow.reader.block_reader import Verify
+from dtsflow.reader.block_io import Verify
 from dtsflow.reader.order import EpochOrder, Order, window_blocks
-from dtsflow.reader.row_table import RowTable
+from dtsflow.reader.rows import RowTable
 from dtsflow.reader.streaming import StreamingStore
 from dtsflow.volume import scan
-from dtsflow.volume.format import BLOCK_BYTES
+from dtsflow.volume.format.header import BLOCK_BYTES
 
 _PIECE = 4 << 20
 _BATCH, _LANES, _WINDOW = 256, 16, 512 << 20  # dtsflow's defaults

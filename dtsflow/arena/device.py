@@ -12,16 +12,14 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from dtsflow.arena.arena import Form
 from dtsflow.arena.cuda import Block, Event, Stream
 from dtsflow.arena.device_arena import DeviceArena
-from dtsflow.arena.finishing import KERNELS
-from dtsflow.arena.form import Form
-from dtsflow.arena.pinned_zones import zone_bytes
-from dtsflow.arena.upload import BESIDE_ROW_BYTES
-from dtsflow.configurable import configurable
+from dtsflow.arena.upload import BESIDE_ROW_BYTES, KERNELS, zone_bytes
+from dtsflow.config.configurable import configurable
 from dtsflow.errors import ConfigError, MemoryPlanError, MissingPartError, PlanError, StationError
 from dtsflow.memory.plan import MemoryPlan
-from dtsflow.station.turns import ZONES
+from dtsflow.station.double_buffer import ZONES
 
 SOURCE: Final = Path(__file__).with_name("normalize.cu")
 _BLOCK: Final = 256  # threads

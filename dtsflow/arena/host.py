@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dtsflow.arena.arena import Delivery
-from dtsflow.arena.form import Form
-from dtsflow.configurable import configurable
+from dtsflow.arena.arena import Delivery, Form
+from dtsflow.config.configurable import configurable
 from dtsflow.memory.align import aligned_bytes
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
-from dtsflow.station.turns import ZONES, Turns
+from dtsflow.station.double_buffer import ZONES, Turns
 from dtsflow.station.zone import Zone
-from dtsflow.tensor.dtensor import DTensor
+from dtsflow.tensor.tensor import DTensor
 
 _ZONE_REGIONS = ((Region.I_A_LABEL, Region.I_A_DATA), (Region.I_B_LABEL, Region.I_B_DATA))
 

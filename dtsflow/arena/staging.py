@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from dtsflow.arena.form import Form
+from dtsflow.arena.arena import Form
 from dtsflow.errors import MemoryPlanError
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
-from dtsflow.tensor.dtensor import DTensor
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
+from dtsflow.tensor.tensor import DTensor
 
 _PIXELS: Final = "staged pixels"
 _VALID: Final = "staged valid rows"

@@ -10,22 +10,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dtsflow.build import build
-from dtsflow.cli.counted import counted
-from dtsflow.compose import compose
-from dtsflow.configurable import nearest
+from dtsflow.cli.bench_cost import Cost, Work, batch_cost, cost, mixed, stages
+from dtsflow.cli.bench_pictures import Pair, Photos, draw, example, names, photos, viewable
+from dtsflow.cli.terminal import counted
+from dtsflow.config.compose import compose
+from dtsflow.config.configurable import nearest
 from dtsflow.errors import ConfigError, PlanError
 from dtsflow.native.core import load, why_absent
-from dtsflow.phases import split_phases
-from dtsflow.pipeline import Pipeline
+from dtsflow.pipeline.build import build, split_phases
+from dtsflow.pipeline.pipeline import Pipeline
 from dtsflow.po.chain import Chain
 from dtsflow.po.operation import Operation
+from dtsflow.report.report import versions
 from dtsflow.seed.address import PHASE
 from dtsflow.spec import IMAGES, ImageSpec
-from dtsflow.telemetry.po_cost import Cost, Work, batch_cost, cost, mixed, stages
-from dtsflow.telemetry.po_examples import Photos, example, names, photos
-from dtsflow.telemetry.po_pairs import Pair, draw, viewable
-from dtsflow.telemetry.report import versions
 
 HEADING = "µs an image: median (min to max)"
 WHOLE = "the whole chain"

@@ -14,7 +14,7 @@ from dtsflow.decode.turbojpeg import turbo_version
 from dtsflow.memory.drawing import human_bytes
 from dtsflow.memory.limit import cpu_limit, memory_limit
 from dtsflow.native.core import load, why_absent
-from dtsflow.telemetry.report import versions
+from dtsflow.report.report import versions
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import sys
 
-from dtsflow.cli.status import INTERRUPTED
+from dtsflow.cli.terminal import INTERRUPTED
 
 
 def main() -> int:

@@ -3,9 +3,8 @@
 import argparse
 from pathlib import Path
 
-from dtsflow.cli.counted import counted
-from dtsflow.cli.progress import Progress
-from dtsflow.volume.exporting import SHARD_SAMPLES, export
+from dtsflow.cli.terminal import Progress, counted
+from dtsflow.volume.exporting.export import SHARD_SAMPLES, export
 
 
 def main(words: list[str]) -> int:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dtsflow.cli.printable import printable
+from dtsflow.cli.terminal import printable
 from dtsflow.memory.drawing import human_bytes
 from dtsflow.volume import open as open_volumes
-from dtsflow.volume.file import VolumeFile
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.datasets.volume_set import VolumeSet
+from dtsflow.volume.format.file import VolumeFile
 
 Histogram = list[tuple[int, int, int]]  # from, below, how many
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dtsflow.about import __version__
-from dtsflow.ranks.agreement import agree
-from dtsflow.ranks.auto import Auto
-from dtsflow.ranks.failure import ending_all
+from dtsflow._version import __version__
+from dtsflow.ranks.collective import agree, ending_all
+from dtsflow.ranks.config import Auto
 from dtsflow.ranks.group import Group
 from dtsflow.ranks.launcher import launched_size
 

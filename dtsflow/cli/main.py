@@ -1,4 +1,9 @@
-"""The command `dtsflow`: which command, and how errors end."""
+"""The command `dtsflow`: which command, and how errors end.
+
+The commands, with what `dtsflow` alone says of them.
+
+`dtsflow` alone: what it can do here.
+"""
 
 import io
 import logging
@@ -6,11 +11,30 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
-from dtsflow.about import __version__
-from dtsflow.cli.commands import COMMANDS
-from dtsflow.cli.status import FAILED, INTERRUPTED, WRONG_USE
+from dtsflow._version import __version__
+from dtsflow.cli.terminal import FAILED, INTERRUPTED, WRONG_USE
+from dtsflow.config.compose import config_folders
 from dtsflow.errors import CommonError, ConfigError, DtsflowError, PlanError
+
+# A command is the module of its name in this package; it is imported when it is asked
+# for, since all of them together take half a second.
+COMMANDS = {
+    "run": "stream batches as configured (the default: dtsflow +experiment=NAME)",
+    "report": "compare finished runs, or the jobs of a sweep: table, CSV, plot",
+    "plan": "print what a run would do, and stop: order, graph, memory",
+    "pack": "pack images into DTS volumes: folders, tars, volumes, MNIST, CIFAR",
+    "verify": "check volumes: header, index, blocks, checksums; name every damage",
+    "repair": "mend damaged blocks or headers from sources or a good copy",
+    "export": "write a volume's images back as class folders",
+    "inspect": "show what a volume holds",
+    "synth": "make class folders of photo-like JPEGs to try things on",
+    "bench": "time operations, native and reference, and draw what they do",
+    "plugins": "list installed plugins, and what a configuration may name of them",
+    "new-plugin": "write a plugin of your own to begin with: a project with tests",
+    "doctor": "check libraries, memory and CPUs, and say what to do",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,8 +82,8 @@ def _dispatch(words: list[str]) -> int:
         print(__version__)
         return 0
     if not words or words[0] in ("-h", "--help"):
-        name, rest = "overview", words[1:]
-    elif words[0] in COMMANDS:
+        return overview()
+    if words[0] in COMMANDS:
         name, rest = words[0], words[1:]
     else:
         name, rest = "run", words
@@ -67,3 +91,40 @@ def _dispatch(words: list[str]) -> int:
         name = "multirun"
     status: int = import_module(f"dtsflow.cli.{name.replace('-', '_')}").main(rest)
     return status
+
+
+def overview() -> int:
+    """Print commands, experiments and groups."""
+    print(f"dtsflow {__version__}: DTS volumes to NHWC batches\n")
+    print("usage: dtsflow [COMMAND] [KEY=VALUE ...] [--multirun] [--config-dir DIR]\n\ncommands")
+    for name, what in COMMANDS.items():
+        print(f"  {name:<11}{what}")
+    folders = config_folders()
+    print("\nexperiments (dtsflow +experiment=NAME)")
+    for name, what in _options(folders, "experiment").items():
+        print(f"  {name:<16}{what}")
+    print("\ngroups (GROUP=OPTION, or GROUP.KEY=VALUE)")
+    for group in _groups(folders):
+        print(f"  {group:<10}{', '.join(_options(folders, group))}")
+    print("\ntry\n  dtsflow +experiment=quickstart\n  dtsflow plan +experiment=quickstart")
+    return 0
+
+
+def _groups(folders: list[Path]) -> list[str]:
+    names = {entry.name for folder in folders for entry in folder.iterdir() if entry.is_dir()}
+    return sorted(name for name in names - {"experiment"} if not name.startswith(("_", ".")))
+
+
+def _options(folders: list[Path], group: str) -> dict[str, str]:
+    """Options of a group with the first comment line of each."""
+    found: dict[str, str] = {}
+    for folder in folders:
+        for file in sorted((folder / group).glob("*.yaml")):
+            found.setdefault(file.stem, _first_comment(file))
+    return dict(sorted(found.items()))
+
+
+def _first_comment(file: Path) -> str:
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    comments = (line[1:].strip() for line in lines if line.startswith("#"))
+    return next((line for line in comments if not line.startswith("@package")), "")

@@ -1,6 +1,13 @@
-"""`dtsflow --multirun`: a run for each combination of the values that keys list."""
+"""`dtsflow --multirun`: a run for each combination of the values that keys list.
 
+From the overrides of a sweep to those of each job, by Hydra's own grammar.
+
+Jobs of a sweep through a launcher plugin of Hydra: joblib, submitit and others.
+"""
+
+import contextlib
 import hashlib
+import itertools
 import json
 import os
 import shlex
@@ -8,22 +15,182 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from dtsflow.build import build
-from dtsflow.cli.counted import counted
-from dtsflow.cli.expansion import expand
-from dtsflow.cli.launching import launch, parted
+from hydra import compose as hydra_compose
+from hydra._internal.callbacks import Callbacks
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
+from hydra.errors import MissingConfigException
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext
+from omegaconf import DictConfig, OmegaConf
+
 from dtsflow.cli.overrides import read_words
 from dtsflow.cli.report import table
 from dtsflow.cli.run import ABOUT, perform
-from dtsflow.cli.status import FAILED, SIGNALLED
-from dtsflow.compose import Composed, compose
-from dtsflow.errors import ConfigError, RanksError
+from dtsflow.cli.terminal import FAILED, SIGNALLED, counted
+from dtsflow.config.compose import (
+    CONFIG_NAME,
+    EXPERIMENT,
+    IN_LIST,
+    REFUSALS,
+    Composed,
+    compose,
+    config_folders,
+    explain,
+    quoted,
+    search,
+)
+from dtsflow.errors import ConfigError, MissingPartError, RanksError
+from dtsflow.pipeline.build import build
+from dtsflow.pipeline.run import Run
 from dtsflow.ranks.launcher import launched_size
-from dtsflow.run import Run
-from dtsflow.telemetry.comparison import differing, settings_of
-from dtsflow.telemetry.sweep_folder import Job, SweepFolder
+from dtsflow.report.compare import differing, settings_of
+from dtsflow.report.sweep import Job, SweepFolder
+
+_PARAMS = "hydra.sweeper.params"  # where a config says what is swept, as in any Hydra app
+
+
+def expand(overrides: Sequence[str], config_dir: Path | None = None) -> list[list[str]]:
+    """Every combination of the values that `overrides` list; the last varies fastest.
+
+    Values are listed as Hydra has it: `1,2`, `range(1,5)`, `choice(a,b)`, and
+    `glob(*)` for the options of a group. What the experiment lists under
+    `hydra.sweeper.params` is swept, too, but for keys that are among `overrides`.
+
+    Raises:
+        ConfigError: An override cannot be read, or lists no values.
+    """
+    folders = config_folders(config_dir)
+    overrides = [quoted(override) for override in overrides]
+    try:
+        with search(folders):
+            loader = GlobalHydra.instance().config_loader()
+            listed = _listed(overrides, loader)
+            named = {key.lstrip("+~") for key in listed}
+            params = [param for param in _params(listed) if param.partition("=")[0] not in named]
+            listed |= _listed([quoted(param) for param in params], loader)
+    except REFUSALS as error:
+        raise ConfigError(explain(error, overrides, folders)) from error
+    return [list(job) for job in itertools.product(*listed.values())]
+
+
+def _listed(overrides: Sequence[str], loader: ConfigLoader) -> dict[str, list[str]]:
+    """By key, an override for each of its values; a later one of a key counts."""
+    return {override.partition("=")[0]: _values(override, loader) for override in overrides}
+
+
+def _values(word: str, loader: ConfigLoader) -> list[str]:
+    key, equals, text = word.partition("=")
+    # Hydra's grammar knows no entries of lists; their values are as all others.
+    readable = f"entry={text}" if IN_LIST.match(word) else word
+    (override,) = OverridesParser.create(config_loader=loader).parse_overrides([readable])
+    if not equals or not override.is_sweep_override():
+        return [word]
+    if not override.is_discrete_sweep():
+        raise ConfigError(f"{key}: {text!r} lists no values. List them, as {key}=1,2,3.")
+    found = [f"{key}={value}" for value in override.sweep_string_iterator()]
+    if not found:
+        raise ConfigError(f"{key}: {text!r} is no value at all, so there would be no job.")
+    return found
+
+
+def _params(listed: dict[str, list[str]]) -> list[str]:
+    """What the chosen experiment sweeps, as overrides; nothing if it is several."""
+    chosen = listed.get(f"+{EXPERIMENT}", [])
+    if len(chosen) != 1:
+        return []
+    params = OmegaConf.select(hydra_compose(CONFIG_NAME, chosen, return_hydra_config=True), _PARAMS)
+    return [f"{key}={value}" for key, value in (params or {}).items()]
+
+
+OUTPUT = "output.txt"  # what a launched job would print, in its folder
+
+# What Hydra needs to know of a job but leaves to us: no files and no logs of its own.
+_QUIET = (
+    "hydra.output_subdir=null",
+    "hydra.job.name=dtsflow",
+    "hydra.sweep.subdir=.",
+    "hydra/job_logging=none",
+    "hydra/hydra_logging=none",
+)
+
+
+class Performer(Protocol):
+    """What runs one job; it must be picklable."""
+
+    @property
+    def folder(self) -> SweepFolder:
+        """Where the sweep is kept."""
+
+    def perform(self, job: Job) -> int:
+        """Run the job; returns its exit status."""
+
+
+def parted(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The overrides that choose and configure a launcher, and all others."""
+    chosen = [word for word in overrides if word.startswith(("hydra/launcher=", "hydra.launcher."))]
+    return chosen, [word for word in overrides if word not in chosen]
+
+
+def launch(chosen: Sequence[str], sweep: Performer, jobs: Sequence[Job]) -> int:
+    """Let the chosen launcher run all jobs; returns the largest exit status.
+
+    What they print goes to a file in the folder of each.
+
+    Raises:
+        ConfigError: The launcher is not configured as it can be.
+        MissingPartError: It is not installed.
+    """
+    words = [*chosen, *_QUIET, f"hydra.sweep.dir='{sweep.folder.path}'"]
+    task = _Task(sweep, tuple(jobs))
+    numbers = [[f"+job={job.number}"] for job in jobs]
+    # Outside of the search, which a job in this process makes for itself.
+    try:
+        returns = _launcher(words, task).launch(numbers, initial_job_idx=0)
+    except RuntimeError as error:  # as joblib and submitit say that a process was killed
+        print(f"{chosen[0]}: {error}", file=sys.stderr)
+        return FAILED
+    return max(int(returned.return_value) for returned in returns)
+
+
+def _launcher(words: Sequence[str], task: "_Task") -> Launcher:
+    folders = config_folders()
+    try:
+        with search(folders):
+            config = hydra_compose(CONFIG_NAME, list(words), return_hydra_config=True)
+            loader = GlobalHydra.instance().config_loader()
+            context = HydraContext(config_loader=loader, callbacks=Callbacks())
+            return Plugins.instance().instantiate_launcher(context, task, config)
+    except MissingConfigException as error:
+        raise MissingPartError(
+            f"{words[0]}: there is no such launcher here. For joblib, which runs jobs at the same "
+            "time, install dtsflow[sweep]; for Slurm, hydra-submitit-launcher."
+        ) from error
+    except REFUSALS as error:
+        raise ConfigError(explain(error, words, folders)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What Hydra calls for each job, here or in another process."""
+
+    sweep: Performer
+    jobs: tuple[Job, ...]
+
+    def __call__(self, config: DictConfig) -> int:
+        (job,) = (job for job in self.jobs if job.number == config.job)
+        self.sweep.folder.begin(job)
+        output = self.sweep.folder.folder(job) / OUTPUT
+        with output.open("w", encoding="utf-8") as file, contextlib.redirect_stdout(file):
+            status = self.sweep.perform(job)
+        told = self.sweep.folder.failure(job) or "done"
+        print(f"{self.sweep.folder.folder(job)}: {told}", file=sys.stderr, flush=True)
+        return status
+
 
 # What a job is not known by: where it is kept, and where it goes on.
 _NOT_THE_JOB = ("name", "resume")

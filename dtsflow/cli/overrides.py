@@ -4,7 +4,7 @@ import argparse
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dtsflow.compose import Composed, compose
+from dtsflow.config.compose import Composed, compose
 from dtsflow.errors import ConfigError
 
 

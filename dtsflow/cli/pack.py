@@ -5,18 +5,16 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from dtsflow.cli.counted import counted
 from dtsflow.cli.launched import launched
-from dtsflow.cli.printable import printable
-from dtsflow.cli.progress import PartProgress
+from dtsflow.cli.terminal import PartProgress, counted, printable
 from dtsflow.memory.drawing import human_bytes
-from dtsflow.ranks.crew import Crew
+from dtsflow.ranks.collective import Crew
 from dtsflow.ranks.group import Group
 from dtsflow.volume import Choice, Encoding, Layout, Packing, SourceFormat, estimate, pack
-from dtsflow.volume.manifest import rejects_path
+from dtsflow.volume.format.manifest import rejects_path
 from dtsflow.volume.packing.pack import meeting_place
-from dtsflow.volume.source.plugin_source import source_names
-from dtsflow.volume.source.source_format import FORMATS
+from dtsflow.volume.source.base import FORMATS
+from dtsflow.volume.source.plugin import source_names
 
 Add = Callable[..., object]  # argparse's add_argument
 

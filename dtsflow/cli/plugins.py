@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Iterator
 
-from dtsflow.cli.printable import printable
-from dtsflow.installed_plugins import GROUP, InstalledPlugin, installed_plugins
+from dtsflow.cli.terminal import printable
+from dtsflow.plugins_installed import GROUP, InstalledPlugin, installed_plugins
 
 
 def main(words: list[str]) -> int:

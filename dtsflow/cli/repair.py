@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from dtsflow.cli.status import FAILED
+from dtsflow.cli.terminal import FAILED
 from dtsflow.cli.verify import show
 from dtsflow.volume.repairing.repair import Repaired, repair
 

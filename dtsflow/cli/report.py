@@ -7,11 +7,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from dtsflow.cli.printable import printable
+from dtsflow.cli.terminal import printable
 from dtsflow.errors import ConfigError
 from dtsflow.memory.drawing import human_bytes
-from dtsflow.telemetry.bar_chart import Bar, bar_chart
-from dtsflow.telemetry.comparison import MEMORY, SPEED, WAIT, Comparison, Row, compare
+from dtsflow.report.compare import MEMORY, SPEED, WAIT, Bar, Comparison, Row, bar_chart, compare
 
 _CELL = 36  # characters: the end of a longer value says more than its beginning
 _STATE = 90

@@ -1,18 +1,188 @@
-"""`dtsflow run`: stream the batches of every epoch into the consumer."""
+"""`dtsflow run`: stream the batches of every epoch into the consumer.
+
+The signals that end a run: after the batch in hand, and with its state written.
+
+What a finished run was like, on one screen.
+"""
 
 import shlex
+import signal
+import socket
 import sys
+import threading
+import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
 
 from dtsflow.api import start
 from dtsflow.cli.overrides import configure
-from dtsflow.cli.progress import Progress
-from dtsflow.cli.signals import Signals
-from dtsflow.cli.status import SIGNALLED
-from dtsflow.cli.summary import place, summary
+from dtsflow.cli.terminal import SIGNALLED, Progress
 from dtsflow.consumer.consumer import PhaseSetting, Resumable, Setting, Start
-from dtsflow.run import Pass, Run
+from dtsflow.memory.drawing import human_bytes
+from dtsflow.pipeline.checkpoint import Stopping
+from dtsflow.pipeline.plan import Plan
+from dtsflow.pipeline.run import Pass, Run
+from dtsflow.report.bad_samples import BAD_SAMPLES
+
+# SIGUSR1: what Slurm can send ahead of the end (`--signal=USR1@60`); Windows has none.
+_NAMES = ("SIGINT", "SIGTERM", "SIGUSR1")
+_SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
+_TWICE_S = 1.0  # a launcher may pass on the Ctrl-C that the terminal sent already
+
+
+class Signals:
+    """Stops a run on Ctrl-C, SIGTERM or SIGUSR1, while a `with` lasts.
+
+    A second Ctrl-C is a KeyboardInterrupt, as without this. Signals that the process
+    ignores stay ignored; outside the main thread nothing changes. The handlers of
+    before are back afterwards.
+
+    Attributes:
+        came: The first signal that came.
+    """
+
+    def __init__(self, stopping: Stopping) -> None:
+        self.came: signal.Signals | None = None
+        self._stopping = stopping
+        self._handled_at: float | None = None
+        self._held = ExitStack()
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            with ExitStack() as held:
+                self._listen(held)
+                for number in _SIGNALS:
+                    self._handle(number, held)
+                self._held = held.pop_all()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._held.close()
+
+    def _listen(self, held: ExitStack) -> None:
+        """Start the thread that stops the run; it learns of signals from Python's core.
+
+        A handler runs in the main thread, in the midst of whatever that does, with its
+        locks held: it could not stop anything. Nor need it run at all while the main
+        thread waits, if the signal came just before it began to.
+        """
+        told, tell = socket.socketpair()
+        held.callback(told.close)
+        thread = threading.Thread(
+            target=self._stop_when_told, args=(told,), name="dtsflow-signals", daemon=True
+        )
+        thread.start()
+        held.callback(thread.join)
+        held.callback(tell.close)  # which ends the thread
+        tell.settimeout(0)  # what is full already tells enough
+        before = signal.set_wakeup_fd(tell.fileno(), warn_on_full_buffer=False)
+        held.callback(signal.set_wakeup_fd, before)
+
+    def _stop_when_told(self, told: socket.socket) -> None:
+        while numbers := told.recv(64):
+            for number in numbers:
+                if number in _SIGNALS:
+                    self.came = self.came or signal.Signals(number)
+                    self._stopping.ask()
+
+    def _handle(self, number: signal.Signals, held: ExitStack) -> None:
+        before = signal.getsignal(number)
+        if before not in (signal.SIG_IGN, None):  # None: one that could not be put back
+            signal.signal(number, self._came)
+            held.callback(signal.signal, number, before)
+
+    def _came(self, number: int, _frame: FrameType | None) -> None:
+        """Let no batch be handed out any more; the thread may be a little later."""
+        self.came = self.came or signal.Signals(number)
+        self._stopping.wish()
+        now = time.monotonic()
+        if self._handled_at is None:
+            self._handled_at = now
+        elif number == signal.SIGINT and now - self._handled_at > _TWICE_S:
+            raise KeyboardInterrupt
+
+
+def summary(report: dict[str, Any], run: Run) -> str:
+    """The report in a few lines that a person reads."""
+    grown = report["peak_rss_bytes"] - report["rss_before_bytes"]
+    stages = report["stages"]
+    busy = {name: stages[name] for name in ("read", "decode", "po", "native") if stages[name]}
+    work = sum(busy.values()) or 1.0
+    shares = "   ".join(f"{name} {took:.2f} s ({took / work:.0%})" for name, took in busy.items())
+    lines = [
+        *_resumed(report, run),
+        ("images", f"{report['images']:,} in {report['steps']:,} steps"),
+        *_phases(report),
+        *_bad(report["bad_samples"], run),
+        ("speed", f"{report['images_per_s']:,.0f} images/s with {report['workers']} workers"),
+        *_ranks(report),
+        ("first batch", f"{report['first_batch_s']:.2f} s after opening the plan"),
+        ("workers", shares),
+        ("consumer", f"waited {stages['wait']:.2f} s for batches"),
+        (
+            "memory",
+            f"{human_bytes(grown)} more at peak, {human_bytes(report['plan_bytes'])} planned",
+        ),
+    ]
+    if report["digest"]:
+        digests = {key: report["digest"][key] for key in ("samples", "sequence")}
+        lines += [(f"digest {key}", digest) for key, digest in digests.items() if digest]
+    if "sheet" in report:
+        lines.append(("sheet", str(_short(Path(report["sheet"])))))
+    if run.folder is not None:
+        lines.append(("written to", f"{_short(run.folder.path)}/"))
+    return "\n".join(f"{name:<16} {text}" for name, text in lines)
+
+
+def _bad(count: int, run: Run) -> list[tuple[str, str]]:
+    if not count:
+        return []
+    names = {"mask": "masked", "replace": "replaced"}
+    actions = {of.phase.decode.on_error for of in run.plan.phases.values()} & names.keys()
+    done = " or ".join(sorted(names[action] for action in actions))
+    listed = "" if run.folder is None else f", listed in {BAD_SAMPLES}"
+    return [("bad samples", f"{count:,} {done}{listed}")]
+
+
+def _resumed(report: dict[str, Any], run: Run) -> list[tuple[str, str]]:
+    if (start := report["resumed_from"]) is None:
+        return []
+    return [("went on", f"at {place(run.plan, **start)}")]
+
+
+def _ranks(report: dict[str, Any]) -> list[tuple[str, str]]:
+    if "ranks" not in report:
+        return []
+    spread, waited = report["spread"]["images_per_s"], report["spread"]["wait_s"]
+    speeds = "/".join(f"{spread[key]:,.0f}" for key in ("min", "median", "max"))
+    waits = "/".join(f"{waited[key]:.2f}" for key in ("min", "median", "max"))
+    told = f"{len(report['ranks'])}: {speeds} images/s, waited {waits} s (min/median/max)"
+    return [("ranks", told)]
+
+
+def _phases(report: dict[str, Any]) -> list[tuple[str, str]]:
+    phases = report["phases"]
+    if len(phases) == 1:
+        return []
+    return [
+        (f"  {name}", f"{of['images']:,} in {of['steps']:,} steps") for name, of in phases.items()
+    ]
+
+
+def place(plan: Plan, phase: str, epoch: int, step: int) -> str:
+    """A place in a run, in words."""
+    of_phase = "" if len(plan.phases) == 1 else f"{phase}, "
+    return f"{of_phase}epoch {epoch:,}, step {step:,} of {plan.phases[phase].order.steps:,}"
+
+
+def _short(path: Path) -> Path:
+    """`path` from the current folder on, if it lies there."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
 
 ABOUT = "Stream batches as configured."
 

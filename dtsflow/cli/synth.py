@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from dtsflow.cli.progress import Progress
+from dtsflow.cli.terminal import Progress
 from dtsflow.volume import write_photos
 
 

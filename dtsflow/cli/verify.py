@@ -6,11 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import local
 
-from dtsflow.cli.counted import counted
 from dtsflow.cli.launched import launched
-from dtsflow.cli.printable import printable
-from dtsflow.cli.progress import Progress
-from dtsflow.cli.status import FAILED
+from dtsflow.cli.terminal import FAILED, Progress, counted, printable
 from dtsflow.decode.auto import Auto
 from dtsflow.ranks.group import Group
 from dtsflow.volume.verifying.report import Report

@@ -1,4 +1,7 @@
-"""What a consumer must offer."""
+"""What a consumer must offer.
+
+Take batches and touch none; what a speed measurement wants.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,8 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from dtsflow.arena.batch import Batch
+from dtsflow.config.configurable import configurable
 from dtsflow.po.normalize import Normalize
-from dtsflow.ranks.rank import Rank
+from dtsflow.ranks.group import Rank
 from dtsflow.spec import Field, ImageSpec
 
 _PIXELS = ImageSpec(None, None, 3)
@@ -104,3 +108,27 @@ class Consumer(Protocol):
 
     def open(self, setting: Setting) -> Sink:
         """Start consuming in a run."""
+
+
+@configurable
+class Count:
+    """Let every batch pass; the run counts images itself."""
+
+    def open(self, setting: Setting) -> "Counting":  # noqa: ARG002  # it needs to know nothing
+        """Do nothing yet."""
+        return Counting()
+
+
+class Counting:
+    """Nothing to do: every run counts its images in its report."""
+
+    def take(self, batch: Batch) -> None:
+        """Let the batch pass."""
+
+    def finish(self, phase: str, epoch: int) -> str:  # noqa: ARG002  # nothing to say
+        """Nothing is summed up before the run ends."""
+        return ""
+
+    def results(self) -> dict[str, Any]:
+        """Nothing beyond what the report says anyway."""
+        return {}

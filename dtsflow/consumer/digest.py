@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dtsflow.arena.batch import Batch
-from dtsflow.configurable import configurable
+from dtsflow.config.configurable import configurable
 from dtsflow.consumer.consumer import Setting
 
 # phase number, epoch, step, row of the global batch, sample_id, CRC-32 of the pixels

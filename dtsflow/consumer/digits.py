@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from dtsflow.arena.batch import Batch
-from dtsflow.configurable import configurable
+from dtsflow.config.configurable import configurable
 from dtsflow.consumer.consumer import Setting
 from dtsflow.consumer.train import TRAIN
 from dtsflow.errors import ConfigError, MissingPartError

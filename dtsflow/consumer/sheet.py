@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 from pydantic import Field
 
 from dtsflow.arena.batch import Batch
-from dtsflow.configurable import configurable
+from dtsflow.config.configurable import configurable
 from dtsflow.consumer.consumer import Setting
 from dtsflow.errors import ConfigError
 from dtsflow.po.normalize import Normalize

@@ -3,26 +3,85 @@
 A row x of n has the scores z = W x + b and the probabilities p = exp(z) / sum(exp(z)).
 The loss is the mean of -log p[label] over the valid rows; its gradient by the scores of
 such a row is (p - e) / n, with e the unit vector of the label.
+
+Work of a device that is recorded once and then replayed, as a CUDA graph.
+
+A straight line through the origin, by least squares over all rows so far.
 """
 
 import importlib
 import io
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from dtsflow.arena.batch import Batch
-from dtsflow.configurable import configurable
-from dtsflow.consumer.captured import Captured
+from dtsflow.config.configurable import configurable
 from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.train import TRAIN
 from dtsflow.errors import ConfigError
 from dtsflow.tensor.dtype import DType
+
+
+class Captured:
+    """Runs work that is the same each time but for what its memory holds.
+
+    Starting a kernel costs microseconds of the host; a graph starts all of them at
+    once. The addresses of a batch are two for the whole run, so two graphs do. A graph
+    repeats addresses and numbers as they were recorded: what changes from one time to
+    the next must be in arrays that stay where they are, and nothing may come from the
+    host or go there.
+
+    The first time with a key, the work runs as it is, which compiles kernels and
+    reserves the memory of its temporary arrays; the second time it is recorded, and
+    from then on replayed. It always is work of the current stream. cupy records no call
+    of cuBLAS.
+
+    Args:
+        cupy: The library.
+    """
+
+    def __init__(self, cupy: Any) -> None:
+        self._cuda = cupy.cuda
+        self._stream = cupy.cuda.Stream(non_blocking=True)  # the default one cannot record
+        # Of its own, so that nobody else gets the memory that a graph writes to.
+        self._pool = cupy.cuda.MemoryPool()
+        self._graphs: dict[Hashable, Any] = {}
+
+    def run(self, key: Hashable, work: Callable[[], None]) -> None:
+        """Do `work`, whose arrays all are those of the last time with this `key`."""
+        if key not in self._graphs:
+            self._graphs[key] = None
+            self._warm(work)
+            return
+        if self._graphs[key] is None:
+            self._graphs[key] = self._record(work)
+        self._graphs[key].launch()
+
+    def _warm(self, work: Callable[[], None]) -> None:
+        """Do the work on the stream that will record it, in the current one's turn."""
+        current = self._cuda.get_current_stream()
+        self._stream.wait_event(current.record())
+        with self._cuda.using_allocator(self._pool.malloc), self._stream:
+            work()
+        current.wait_event(self._stream.record())
+
+    def _record(self, work: Callable[[], None]) -> Any:
+        with self._cuda.using_allocator(self._pool.malloc), self._stream:
+            # Only of this thread: others go on to copy and to wait meanwhile.
+            self._stream.begin_capture(self._cuda.runtime.streamCaptureModeThreadLocal)
+            try:
+                work()
+            finally:
+                graph = self._stream.end_capture()
+        return graph
 
 
 @configurable
@@ -191,3 +250,81 @@ def _device_of(batch: Batch) -> Any:
 
 def _on_host(array: Any) -> Any:
     return array if isinstance(array, np.ndarray) else array.get()
+
+
+Numbers = npt.NDArray[np.float64]
+
+
+@configurable
+class LinearFit:
+    """Find the slope of y = slope * x from two fields of a set of records.
+
+    The slope of least squares is sum(x * y) / sum(x * x); both sums grow with every
+    batch, in FP64. The report has it as `train.slope`.
+
+    Attributes:
+        x: Name of the field that is known.
+        y: Name of the field that follows from it, of the same shape.
+    """
+
+    x: str = "x"
+    y: str = "y"
+
+    def init(self, setting: Setting) -> "Line":
+        """Begin with no row.
+
+        Raises:
+            ConfigError: A phase has no such fields, or they differ in shape.
+        """
+        for name, phase in setting.phases.items():
+            shapes = {field.name: field.shape for field in phase.fields}
+            if not {self.x, self.y} <= shapes.keys() or shapes[self.x] != shapes[self.y]:
+                has = ", ".join(f"{field}{list(shape)}" for field, shape in shapes.items())
+                raise ConfigError(
+                    f"consumer.step: LinearFit takes two fields of one shape, {self.x!r} and "
+                    f"{self.y!r}, and the batches of {name} have {has or 'images'}."
+                )
+        return Line(self)
+
+
+class Line:
+    """The sums that the slope follows from; satisfies Learner and Telling."""
+
+    def __init__(self, config: LinearFit) -> None:
+        self._config = config
+        self._xx = self._xy = 0.0
+
+    def step(self, batch: Batch) -> float:
+        """Add the valid rows; answers their mean squared error with the new slope."""
+        x, y = self._rows(batch)
+        self._xx += float((x * x).sum())
+        self._xy += float((x * y).sum())
+        return float(np.mean(self._errors(x, y) ** 2)) if len(x) else 0.0
+
+    def evaluate(self, batch: Batch) -> Mapping[str, float]:
+        """The sum of the squared errors."""
+        return {"squared_error": float((self._errors(*self._rows(batch)) ** 2).sum())}
+
+    def results(self) -> Mapping[str, Any]:
+        """The slope."""
+        return {"slope": self._slope}
+
+    def state(self) -> bytes:
+        """Both sums, as JSON."""
+        return json.dumps([self._xx, self._xy]).encode()
+
+    def load(self, state: bytes) -> None:
+        """Go on with them."""
+        self._xx, self._xy = json.loads(state)
+
+    @property
+    def _slope(self) -> float:
+        return self._xy / self._xx if self._xx else 0.0
+
+    def _errors(self, x: Numbers, y: Numbers) -> Numbers:
+        return y - self._slope * x
+
+    def _rows(self, batch: Batch) -> tuple[Numbers, Numbers]:
+        batch = batch.on_host()
+        x, y = (batch.fields[name][batch.valid] for name in (self._config.x, self._config.y))
+        return x.astype(np.float64), y.astype(np.float64)

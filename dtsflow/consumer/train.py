@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from dtsflow.arena.batch import Batch
-from dtsflow.configurable import configurable
+from dtsflow.config.configurable import configurable
 from dtsflow.consumer.consumer import Setting, Start
 from dtsflow.errors import ConfigError, TrainError
 

@@ -5,13 +5,18 @@ from functools import cache
 
 from pydantic import Field, model_validator
 
-from dtsflow.configurable import configurable
+from dtsflow.config.configurable import configurable
 from dtsflow.decode import turbojpeg
-from dtsflow.decode.decoder import Decoder
-from dtsflow.decode.on_error import MaxErrors, OnError
-from dtsflow.decode.orientation import Orientation
+from dtsflow.decode.decoder import (
+    Decoder,
+    MaxErrors,
+    OnError,
+    Orientation,
+    SdmpFactor,
+    StoreBytes,
+    one_of_both,
+)
 from dtsflow.decode.pillow import Pillow, PillowDecoder
-from dtsflow.decode.reuse import SdmpFactor, StoreBytes, one_of_both
 from dtsflow.errors import MissingPartError
 
 log = logging.getLogger(__name__)

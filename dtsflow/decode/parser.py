@@ -1,10 +1,16 @@
-"""What a plugin's parser offers: many records at once become named arrays."""
+"""What a plugin's parser offers: many records at once become named arrays.
+
+How the records of a plugin's loader become fields.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy.typing as npt
+import pydantic
 
+from dtsflow.config.configurable import configurable
+from dtsflow.decode.decoder import MaxErrors, OnError
 from dtsflow.spec import Field
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -37,3 +43,21 @@ class Parser(Protocol):
 
     def start(self) -> Parsing:
         """A parser for one worker; what it needs for all its records is made here."""
+
+
+@configurable
+class Parse:
+    """Let `parser` turn records into the named fields of a batch.
+
+    `on_error` is what becomes of a bad record; `max_errors`, a safety stop, ends the
+    run after more.
+    """
+
+    parser: Parser
+    on_error: OnError = "raise"
+    # No row depends on it, so the repr, which digests are made of, leaves it out.
+    max_errors: MaxErrors = pydantic.Field(default=None, repr=False)
+
+    def describe(self) -> str:
+        """Which parser, for the plan."""
+        return type(self.parser).__name__

@@ -1,4 +1,7 @@
-"""Decoding by Pillow: for every format that libjpeg-turbo declines."""
+"""Decoding by Pillow: for every format that libjpeg-turbo declines.
+
+Samples that are stored as pixels, as in MNIST and CIFAR volumes.
+"""
 
 import io
 import struct
@@ -18,20 +21,28 @@ from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 from pydantic import Field, model_validator
 
-from dtsflow.configurable import configurable
-from dtsflow.decode.decoder import Encoded, Image
-from dtsflow.decode.jpeg import read_jpeg, without_metadata
-from dtsflow.decode.on_error import MaxErrors, OnError
-from dtsflow.decode.orientation import (
+from dtsflow.config.configurable import configurable
+from dtsflow.decode.decoder import (
     UPRIGHT,
+    Encoded,
+    Facts,
+    Format,
+    Image,
+    MaxErrors,
+    OnError,
     Orientation,
+    SdmpFactor,
+    StoreBytes,
+    check_size,
+    one_of_both,
     read_orientation,
+    sniff,
     turn_upright,
     upright_size,
 )
-from dtsflow.decode.policy import Facts, Format, check_size, sniff
-from dtsflow.decode.reuse import SdmpFactor, StoreBytes, one_of_both
+from dtsflow.decode.jpeg_header import read_jpeg, without_metadata
 from dtsflow.errors import DecodeError
+from dtsflow.spec import ImageSpec
 
 # Opened by class, because Image.open would also try plugins that start programs (EPS),
 # and because it warns of a big image before its size can be checked: a warning cannot
@@ -193,3 +204,48 @@ def _to_rgb(image: ImageFile) -> Image:
 
 def _refusal(error: Exception) -> DecodeError:
     return DecodeError(f"Pillow cannot decode it: {str(error) or type(error).__name__}")
+
+
+class PixelDecoder:
+    """Views stored pixels as the images they are; every image has the size of `image`.
+
+    Satisfies Decoder.
+    """
+
+    def __init__(self, image: ImageSpec) -> None:
+        assert image.height is not None
+        assert image.width is not None
+        self._facts = Facts(image.height, image.width)
+        self._shape = (image.height, image.width, image.channels)
+
+    def probe(self, data: Encoded) -> Facts:
+        """Give the one size there is.
+
+        Raises:
+            DecodeError: `data` has not exactly one image's bytes.
+        """
+        self._check(data)
+        return self._facts
+
+    def scales(self, data: Encoded) -> bool:  # noqa: ARG002  # pixels never do
+        """No: there is nothing to decode."""
+        return False
+
+    def decode(self, data: Encoded, scale: int = 1) -> Image:
+        """View `data` as an image; nothing is copied, so it lives as long as `data`.
+
+        Raises:
+            DecodeError: `data` has not exactly one image's bytes.
+        """
+        assert scale == 1
+        self._check(data)
+        return np.frombuffer(data, np.uint8).reshape(self._shape)
+
+    def _check(self, data: Encoded) -> None:
+        height, width, channels = self._shape
+        stored = memoryview(data).nbytes
+        if stored != height * width * channels:
+            raise DecodeError(
+                f"it has {stored} bytes, and {height} x {width} x {channels} pixels take "
+                f"{height * width * channels}"
+            )

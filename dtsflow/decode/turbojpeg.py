@@ -8,11 +8,9 @@ from typing import Final, NoReturn
 
 from turbojpeg import DEFAULT_LIB_PATHS, TJFLAG_ACCURATEDCT, TJPF_RGB, TurboJPEG
 
-from dtsflow.decode.decoder import Encoded, Image
-from dtsflow.decode.jpeg import JpegHeader, read_jpeg
-from dtsflow.decode.orientation import Orientation, turn_upright
+from dtsflow.decode.decoder import Encoded, Facts, Format, Image, Orientation, sniff, turn_upright
+from dtsflow.decode.jpeg_header import JpegHeader, read_jpeg
 from dtsflow.decode.pillow import PillowDecoder
-from dtsflow.decode.policy import Facts, Format, sniff
 from dtsflow.errors import DecodeError, MissingPartError
 
 LIBRARIES: Final = (

@@ -8,8 +8,7 @@ import numpy.typing as npt
 
 from dtsflow.arena.batch import Batch
 from dtsflow.errors import MissingPartError
-from dtsflow.interop.images import expect_images
-from dtsflow.interop.lending import Lender
+from dtsflow.interop.copies import Lender, expect_images
 from dtsflow.tensor.dtype import DType
 
 try:

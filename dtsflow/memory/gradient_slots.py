@@ -5,11 +5,10 @@ from typing import Final
 
 from dtsflow.errors import MemoryPlanError
 from dtsflow.memory.plan import MemoryPlan
-from dtsflow.memory.region import HALF, Region
-from dtsflow.memory.variant import Variant
-from dtsflow.tensor.dtensor import DTensor
+from dtsflow.memory.region import HALF, Region, Variant
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
+from dtsflow.tensor.tensor import DTensor
 
 COUNT: Final = 4  # slots that a plan may have
 

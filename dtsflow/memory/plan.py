@@ -1,24 +1,105 @@
-"""The memory plan: where every tensor of a run lies, before any byte exists."""
+"""The memory plan: where every tensor of a run lies, before any byte exists.
+
+Runs of regions that one operation handles whole, by the name of their use.
+
+What the input zones hold at one time of a run.
+"""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, overload
 
+from dtsflow.config.configurable import nearest
 from dtsflow.errors import MemoryPlanError
-from dtsflow.memory.differences import differences
-from dtsflow.memory.drawing import draw
-from dtsflow.memory.input_buffer import InputBuffer
-from dtsflow.memory.named_range import named_range
-from dtsflow.memory.plan_config import PlanConfig
-from dtsflow.memory.region import Region
-from dtsflow.memory.slot import slot_bytes
-from dtsflow.memory.svg import draw_svg
-from dtsflow.memory.validation import validate
-from dtsflow.memory.variant import Variant
-from dtsflow.tensor.dtensor import DTensor
+from dtsflow.memory.drawing import draw, draw_svg
+from dtsflow.memory.region import PlanConfig, Region, Variant, slot_bytes
+from dtsflow.memory.validation import differences, validate
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
+from dtsflow.tensor.tensor import DTensor
+
+_FAMILIES: Final = {
+    "weights": "W",
+    "gradients": "G",
+    "first_moments": "M",
+    "second_moments": "V",
+    "ema": "E",
+}
+
+
+def _of_layers(family: str) -> dict[str, tuple[Region, Region]]:
+    """A family whole, and its two halves: what does not decay lies before what does."""
+    letter = _FAMILIES[family]
+    first, last = Region[f"{letter}_BN_BIAS"], Region[f"{letter}_DEEP_CONV"]
+    return {
+        family: (first, last),
+        f"{family}_undecayed": (first, Region[f"{letter}_FC_BIAS"]),
+        f"{family}_decayed": (Region[f"{letter}_FC_WEIGHT"], last),
+    }
+
+
+# Source of the runs: Tech-Renaissance's compiler, from whose kernels the order comes.
+NAMED_RANGES: Final[dict[str, tuple[Region, Region]]] = {
+    **{name: span for family in _FAMILIES for name, span in _of_layers(family).items()},
+    "weights_half": (Region.A_FC_WEIGHT, Region.A_DEEP_CONV),
+    "ema_half": (Region.E_FC_WEIGHT_FP16, Region.E_DEEP_CONV_FP16),
+    "gradients_half": (Region.G_FC_WEIGHT_FP16, Region.G_DEEP_CONV_FP16),
+    "gradients_to_clear": (Region.G_BN_BIAS, Region.G_DEEP_CONV_FP16),
+    "reduce_bucket_1": (Region.G_DEEP_CONV, Region.R_RESULT),
+    "reduce_bucket_2": (Region.G_BN_BIAS, Region.G_FIRST_CONV),
+    "norms": (Region.N_FC_WEIGHT, Region.N_DEEP_CONV),
+    "bn_statistics": (Region.B_NEXT_MEAN, Region.B_NEXT_VAR),
+    "bn_statistics_previous": (Region.B_PREV_MEAN, Region.B_PREV_VAR),
+    "input_a": (Region.I_A_LABEL, Region.I_A_DATA),
+    "input_b": (Region.I_B_LABEL, Region.I_B_DATA),
+    "results": (Region.R_RESULT, Region.R_RESULT),
+    "results_accumulated": (Region.R_RESULT_ACCUMULATED, Region.R_RESULT_ACCUMULATED),
+}
+"""First and last region, inclusive. What belongs together has equal element counts:
+`weights`, `gradients`, the moments and `ema`, their parts alike, and each `_decayed`
+run of FP32 with its `_half`. The buckets are the pieces in which gradients are summed
+over ranks; the first, of the deep convolutions, carries the step's results along."""
+
+
+def named_range(name: str) -> tuple[Region, Region]:
+    """The first and last region of a run.
+
+    Raises:
+        MemoryPlanError: No run has that name.
+    """
+    if name not in NAMED_RANGES:
+        raise MemoryPlanError(
+            f"there is no run of regions named {name!r}.{nearest(name, NAMED_RANGES)}"
+        )
+    return NAMED_RANGES[name]
+
+
+@dataclass(frozen=True, slots=True)
+class InputBuffer:
+    """One form of a batch: `batch` images of the sides in `image`, whose n is replaced.
+
+    A run has one for each phase or resolution that differs. `fields` are what a batch
+    has beside images and labels, by name; `name` is what it calls its images, which of
+    records are a field.
+    """
+
+    batch: int
+    image: Shape
+    dtype: DType
+    fields: Mapping[str, Variant] = field(default_factory=dict)
+    name: str = "images"
+
+    @property
+    def labels(self) -> Variant:
+        """The labels, one INT32 for each image."""
+        return Variant(Shape.from_logical((self.batch,)), DType.INT32)
+
+    @property
+    def images(self) -> Variant:
+        """The pixels of the whole batch."""
+        return Variant(replace(self.image, n=self.batch), self.dtype)
+
 
 Span = tuple[int, int]
 

@@ -1,11 +1,26 @@
-"""The named runs of memory that a plan consists of, in the order they lie in it."""
+"""The named runs of memory that a plan consists of, in the order they lie in it.
 
+The bytes that a tensor occupies in a plan.
+
+A slot is sized so that an FP32 tensor takes exactly twice its unpadded FP16 twin. So a
+weight has the same element number in a run of FP32 regions and in its FP16 copy, and
+a single flat kernel casts the whole run, gaps included.
+
+Another form that the tensor of a slot takes.
+
+What a training step keeps, and so which regions its plan may use.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, Literal
 
-from dtsflow.configurable import nearest
+from dtsflow.config.configurable import configurable, nearest
 from dtsflow.errors import MemoryPlanError
+from dtsflow.memory.align import align256
 from dtsflow.tensor.dtype import DType
+from dtsflow.tensor.shape import Shape
 
 HALF: Final = frozenset({DType.FP16, DType.BF16})  # BF16 goes wherever FP16 does
 _FP32: Final = frozenset({DType.FP32})
@@ -108,3 +123,122 @@ class Region(Enum):
     T_TEMP_INT8 = 65, _BYTE
     R_PREDICTED_LABEL = 66, _INT32
     R_RESULT_ACCUMULATED = 67, _FP32
+
+
+_INPUTS: Final = frozenset({Region.I_A_DATA, Region.I_B_DATA})
+_FEATURES: Final = frozenset({Region.F_FEATURE_FP16, Region.F_GRAD_SLOT_FP16})
+_SPARE: Final = 16  # bytes; upstream reserves them, and offsets must equal its offsets
+
+
+def channel_alignment(dtype: DType, region: Region) -> int:
+    """The number that the channels of a tensor are padded to a multiple of."""
+    if dtype in HALF and region in _INPUTS:
+        return 4
+    if dtype in HALF and region in _FEATURES:
+        return 8
+    if dtype is DType.INT8 and region is Region.S_MASK:
+        return 8
+    return 1
+
+
+def padded_channels(channels: int, dtype: DType, region: Region) -> int:
+    """Channels as stored, padding included."""
+    alignment = channel_alignment(dtype, region)
+    return -(-channels // alignment) * alignment
+
+
+def slot_bytes(shape: Shape, dtype: DType, region: Region) -> int:
+    """Bytes to reserve for a tensor: a multiple of 256, never less than it needs."""
+    elements = shape.n * shape.h * shape.w * padded_channels(shape.c, dtype, region)
+    if dtype.itemsize == 1:
+        return align256(elements + _SPARE)
+    # Wider types count in 2-byte units first, which is what keeps the ratio exact.
+    return dtype.itemsize // 2 * align256(2 * elements + _SPARE)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A shape and type that a slot holds at some other time of a run.
+
+    A phase with its own resolution, or a last batch that is shorter: the slot is as big
+    as its biggest form, so that no address changes with the form in use.
+    """
+
+    shape: Shape
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"{self.dtype.value}{self.shape}"
+
+
+Optimizer = Literal["sgd", "momentum", "nesterov", "lars", "adam", "adamw"]
+
+_ADAM: Final[tuple[Optimizer, ...]] = ("adam", "adamw")
+_LARS: Final[tuple[Optimizer, ...]] = ("lars",)
+_MOMENTUM: Final[tuple[Optimizer, ...]] = ("momentum", "nesterov", *_LARS, *_ADAM)
+_OPTIMIZERS: Final = {"M_": _MOMENTUM, "V_": _ADAM, "N_": _LARS}
+_SINGLE_FEATURES: Final = (Region.F_FEATURE_FP32, Region.F_GRAD_SLOT_FP32)
+
+
+@configurable
+class PlanConfig:
+    """How a model is trained, as far as memory is concerned.
+
+    Attributes:
+        amp: Half precision: working weights, gradients and features of 16 bits.
+        optimizer: Which moments and norms each weight has.
+        ema: Keep a moving average of the weights.
+        folded_bn: Keep the scales and biases of folded batch normalisation.
+    """
+
+    amp: bool = False
+    optimizer: Optimizer = "momentum"
+    ema: bool = False
+    folded_bn: bool = True
+
+    @property
+    def has_momentum(self) -> bool:
+        """Whether every weight has a first moment."""
+        return self.optimizer in _MOMENTUM
+
+    @property
+    def is_adam(self) -> bool:
+        """Whether every weight has a second moment."""
+        return self.optimizer in _ADAM
+
+    @property
+    def is_lars(self) -> bool:
+        """Whether the weights that decay have norms."""
+        return self.optimizer in _LARS
+
+    def allows(self, region: Region) -> bool:
+        """Whether a plan for this configuration may use `region`."""
+        return not any(self._unmet(region))
+
+    def check(self, region: Region) -> None:
+        """Refuse a region that this configuration has no use for.
+
+        Raises:
+            MemoryPlanError: It names every condition that is not met.
+        """
+        unmet = list(self._unmet(region))
+        if unmet:
+            raise MemoryPlanError(
+                f"{region.name} is not used with amp={self.amp}, "
+                f"optimizer={self.optimizer}, ema={self.ema}, folded_bn={self.folded_bn}: it "
+                f"needs {' and '.join(unmet)}. Change that, or leave the tensor out."
+            )
+
+    def _unmet(self, region: Region) -> Iterator[str]:
+        family = region.name[:2]
+        if region.name.startswith("W_EQ_") and not self.folded_bn:
+            yield "folded_bn=True"
+        if family == "E_" and not self.ema:
+            yield "ema=True"
+        # Temporaries of 16 bits need no AMP: others than a model's layers use them too.
+        if region.dtypes == HALF and family != "T_" and not self.amp:
+            yield "amp=True"
+        if region in _SINGLE_FEATURES and self.amp:
+            yield "amp=False"
+        if self.optimizer not in _OPTIMIZERS.get(family, (self.optimizer,)):
+            yield f"optimizer={'|'.join(_OPTIMIZERS[family])}"

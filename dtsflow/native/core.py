@@ -1,10 +1,23 @@
-"""Finding the compiled core, or why it is not there."""
+"""Finding the compiled core, or why it is not there.
+
+What the compiled core is told to do; the numbers are those of its C++ enums.
+
+How operations draw, told to the compiled core; the numbers are those of its enum.
+"""
 
 import logging
 import os
+from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dtsflow.tensor.dtype import DType
 
 log = logging.getLogger(__name__)
 
@@ -41,3 +54,128 @@ def _find() -> tuple[ModuleType | None, str]:
     except ImportError as error:
         return None, f"the native core cannot be loaded ({error}): install dtsflow again"
     return _core, ""
+
+
+OWN_FIRST = 7
+"""Of the numbers of a step, the first that the operation itself packs."""
+
+OWN_NUMBERS = 16
+
+STEP_NUMBERS = OWN_FIRST + OWN_NUMBERS
+"""int32 numbers of one step of a sample: window y, x, h, w; height and width out; in
+the first step the one part in 1, 2, 4 or 8 that a JPEG is decoded at; and the bytes of
+the operation's own parameters."""
+
+
+class StepKind(IntEnum):
+    """One step on an image; step.hpp has the same."""
+
+    SCALE = 0
+    SCALE_PLAIN = 1
+    CROP = 2
+    MIRROR = 3
+    ERASE = 4
+    FLIP_ROWS = 16
+    PLACE = 17
+    WARP = 18
+    RESCALE = 19
+    JITTER = 32
+    GRAYSCALE = 33
+    AUTOCONTRAST = 34
+    BLUR = 35
+    NOISE = 36
+    POSTERIZE = 37
+    SOLARIZE = 38
+    EQUALIZE = 39
+    SHARPEN = 40
+    AUGMENT = 48
+
+
+class Status(IntEnum):
+    """What became of a sample; status.hpp has the same."""
+
+    OK = 0
+    NOT_OURS = 1
+    DAMAGED = 2
+    NO_MEMORY = 3
+    MISFIT = 4
+
+
+CASTS = {DType.UINT8: 0, DType.FP16: 1, DType.BF16: 2, DType.FP32: 3}
+"""Element types that the core writes; Cast of write.hpp has the same."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finish:
+    """How a pixel becomes an element of the batch.
+
+    Attributes:
+        dtype: Type of the elements.
+        scale: a of y = x * a + b, float32, one a channel; empty for UINT8.
+        offset: b.
+        table: y for each value of x, of `dtype`, (channels, 256); empty for UINT8.
+    """
+
+    dtype: DType
+    scale: npt.NDArray[np.float32]
+    offset: npt.NDArray[np.float32]
+    table: npt.NDArray[Any]
+
+
+_NONE = np.empty(0, np.float32)
+AS_STORED = Finish(DType.UINT8, _NONE, _NONE, np.empty(0, np.uint8))
+
+
+class DrawKind(IntEnum):
+    """How one operation chooses its parameters; drawing.hpp has the same.
+
+    Each takes some numbers. Where what comes out has a size of its own, its height and
+    width come first. A range is two numbers: where it begins and how far it reaches. A
+    border is its number in `po.border` and a packed colour, a look the number of a
+    sampling in `po.warp` and a packed colour.
+
+    RESIZED_CROP: the range of the share of the area, that of the aspect ratio's
+    logarithm, the least ratio and the greatest. LOG_RESIZED_CROP: the same, with
+    logarithms of the shares. CROP: the padding above, on the left, in height and in
+    width; not 0 where both sides are padded by what one of them lacks; the border.
+    CENTRE_CROP: not 0 where the first of two middle places is taken. RESIZE_EXACT and
+    RESIZE_SQUARE: no more. RESIZE_SHORT: the shorter side twice.
+
+    PAD: the margin above, on the left, in height and in width; the border. ERASE: the
+    probability, the range of the share, that of the ratio's logarithm. FLIP, CHANCE:
+    only the probability. JITTER: four ranges, then which changes happen, as bits.
+    ROTATE: the range of degrees, not 0 where small ones are none, the look. AFFINE: the
+    range of degrees, the shares of the sides that it moves by, the ranges of the factor
+    and of the shears, the look. RESCALE: the range of factors, whether antialiased.
+    BLUR: the range of sigma, the radius. NOISE: mean and sigma. RAND_AUGMENT: the first
+    of its words, place and number of magnitudes, the look. TRIVIAL_AUGMENT: the number
+    of magnitudes, the look.
+    """
+
+    RESIZED_CROP = 0
+    LOG_RESIZED_CROP = 1
+    CROP = 2
+    CENTRE_CROP = 3
+    FLIP = 4
+    RESIZE_SHORT = 5
+    RESIZE_EXACT = 6
+    RESIZE_SQUARE = 7
+    PAD = 8
+    ERASE = 9
+    CHANCE = 10
+    JITTER = 11
+    ROTATE = 12
+    AFFINE = 13
+    RESCALE = 14
+    BLUR = 15
+    NOISE = 16
+    RAND_AUGMENT = 17
+    TRIVIAL_AUGMENT = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """The `draw` and `out_sizes` of one step as data, for the core to do the same."""
+
+    kind: DrawKind
+    numbers: tuple[float, ...]

@@ -2,23 +2,16 @@
 
 from dtsflow.po.affine import RandomAffine, RandomRotation
 from dtsflow.po.augment import RandAugment, TrivialAugmentWide
-from dtsflow.po.autocontrast import RandomAutocontrast
-from dtsflow.po.blur import GaussianBlur
+from dtsflow.po.blur import GaussianBlur, GaussianNoise
 from dtsflow.po.chain import Chain
-from dtsflow.po.crop import CenterCrop, RandomCrop, RandomResizedCrop
+from dtsflow.po.color import ColorJitter, RandomAutocontrast, RandomGrayscale
+from dtsflow.po.crop import CenterCrop, FastRandomResizedCrop, Pad, RandomCrop, RandomResizedCrop
 from dtsflow.po.erasing import RandomErasing
-from dtsflow.po.fast_crop import FastRandomResizedCrop
-from dtsflow.po.flip import RandomHorizontalFlip, RandomVerticalFlip
-from dtsflow.po.grayscale import RandomGrayscale
-from dtsflow.po.identity import DoNothing
-from dtsflow.po.jitter import ColorJitter
+from dtsflow.po.flip import DoNothing, RandomHorizontalFlip, RandomVerticalFlip
 from dtsflow.po.mixup import CutMix, Mixup
-from dtsflow.po.noise import GaussianNoise
 from dtsflow.po.normalize import Normalize
-from dtsflow.po.pad import Pad
-from dtsflow.po.record_chain import RecordChain
-from dtsflow.po.resize import Resize
-from dtsflow.po.scale import RandomScale
+from dtsflow.po.records import RecordChain
+from dtsflow.po.resize import RandomScale, Resize
 from dtsflow.po.schedule import Schedule
 
 __all__ = [

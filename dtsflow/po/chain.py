@@ -1,23 +1,163 @@
-"""The chains of one configuration: what makes the fields of a batch, epoch by epoch."""
+"""The chains of one configuration: what makes the fields of a batch, epoch by epoch.
 
-from collections.abc import Iterable
-from dataclasses import field
-from typing import Annotated, Any, Self
+Operations one after another, checked as a whole: what makes one field of a batch.
+
+Operations as a plan shows them, one line each.
+
+A chain in two parts: up to an image that can be kept, and what is done to it.
+
+Epochs in which all operations of a phase are the same.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import pairwise
+from types import ModuleType
+from typing import Annotated, Any, Final, Self
 
 from pydantic import BeforeValidator, model_validator
 
-from dtsflow.configurable import configurable
+from dtsflow.config.configurable import configurable
 from dtsflow.errors import PlanError
-from dtsflow.po.branch import Branch
-from dtsflow.po.describe import describe
+from dtsflow.po.erasing import MAY_FOLLOW, RandomErasing
 from dtsflow.po.fingerprint import fingerprint_fact
 from dtsflow.po.mixup import CutMix, Mixup
 from dtsflow.po.normalize import Normalize
 from dtsflow.po.operation import Operation
 from dtsflow.po.program import Program
-from dtsflow.po.scheduled import Scheduled
+from dtsflow.po.schedule import Scheduled
 from dtsflow.seed.address import check_field
 from dtsflow.spec import IMAGES, ImageSpec
+from dtsflow.tensor.dtype import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A chain as it is in some epoch.
+
+    Attributes:
+        operations: One after another.
+        specs: The image as decoded, then as each operation leaves it.
+        first: The place of the first operation in the chain, of which this may be the
+            end.
+    """
+
+    operations: tuple[Operation, ...]
+    specs: tuple[ImageSpec, ...]
+    first: int = 0
+
+    @classmethod
+    def checked(cls, operations: Sequence[Operation], first: ImageSpec, *, where: str) -> "Branch":
+        """Thread `first` through; `where` is the chain's path in the configuration.
+
+        Raises:
+            PlanError: An operation refuses its input, comes after Normalize or
+                RandomErasing, or the images that leave the chain differ in size.
+        """
+        specs = [first]
+        for position, operation in enumerate(operations):
+            at = f"{where}[{position}] ({type(operation).__name__})"
+            _check_place(operation, operations[:position], specs[-1], at)
+            try:
+                specs.append(operation.out_spec(specs[-1]))
+            except PlanError as error:
+                raise PlanError(f"{at}: {error}") from error
+        last = specs[-1]
+        if last.height is None or last.width is None:
+            raise PlanError(
+                f"{where}: the images that leave the chain are {last}, of different sizes, "
+                "and a batch needs one size. Add RandomResizedCrop, CenterCrop, or Resize "
+                "with fit: exact or fit: square."
+            )
+        return cls(tuple(operations), tuple(specs))
+
+    @property
+    def out_spec(self) -> ImageSpec:
+        """What leaves the chain, all of one size."""
+        return self.specs[-1]
+
+    def program(self, core: ModuleType | None = None) -> Program:
+        """Make what one worker runs; it is not to be shared.
+
+        The compiled `core`, if it is given, draws what it can.
+        """
+        return Program(self.operations, self.specs, core, first=self.first)
+
+
+def _check_place(
+    operation: Operation, before: Sequence[Operation], spec: ImageSpec, at: str
+) -> None:
+    """Refuse what cannot come after the operations before it."""
+    if isinstance(operation, RandomErasing):
+        return
+    if any(isinstance(one, Normalize) for one in before) or spec.dtype is not DType.UINT8:
+        raise PlanError(
+            f"{at}: it comes after Normalize, which leaves {spec}. Normalize must be the "
+            "last operation but for RandomErasing, and there can be one: move it to the "
+            "end."
+        )
+    erases = any(isinstance(one, RandomErasing) for one in before)
+    may_follow = isinstance(operation, Normalize) or (
+        getattr(operation, "step", None) in MAY_FOLLOW
+    )
+    if erases and not may_follow:
+        raise PlanError(
+            f"{at}: it comes after RandomErasing, and may move or scale what that erases, "
+            "a box of the finished row. Move RandomErasing behind it."
+        )
+
+
+_SHOWN: Final = 4  # changes of an operation that are told one by one
+
+
+def describe(chain: Iterable[object]) -> list[str]:
+    """One line an operation: as it is in epoch 0, and what it becomes later."""
+    return [_line(operation) for operation in chain]
+
+
+def _line(operation: object) -> str:
+    if isinstance(operation, Scheduled):
+        return f"{_line(operation.at(0))}{_changes(operation)}"
+    values = _values(operation)
+    shown = [f"{name}={_text(value)}" for name, value in values.items() if value is not None]
+    return f"{type(operation).__name__}({', '.join(shown)})"
+
+
+def _changes(scheduled: Scheduled) -> str:
+    stages = scheduled.stages
+    if len(stages) > 1 + _SHOWN:
+        last = _values(stages[-1][1])
+        changed = ", ".join(f"{name}={_text(last[name])}" for name in _changed(scheduled))
+        return f", {len(stages) - 1} changes to {changed} from epoch {stages[-1][0]} on"
+    told = ""
+    for (_, one), (epoch, other) in pairwise(stages):
+        before = _values(one)
+        new = {name: of_it for name, of_it in _values(other).items() if of_it != before[name]}
+        shown = ", ".join(f"{name}={_text(value)}" for name, value in new.items())
+        told += f", from epoch {epoch} {shown}"
+    return told
+
+
+def _changed(scheduled: Scheduled) -> list[str]:
+    """The attributes that are not the same in all epochs."""
+    first = _values(scheduled.at(0))
+    stages = [_values(one) for _, one in scheduled.stages]
+    return [name for name, value in first.items() if any(one[name] != value for one in stages)]
+
+
+def _values(operation: object) -> Mapping[str, Any]:
+    declared = getattr(operation, "__dataclass_fields__", ())
+    return {name: getattr(operation, name) for name in declared}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(_text(part) for part in value)})"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value.value if isinstance(value, Enum) else value)
+
 
 __all__ = ["Chain", "Program"]
 
@@ -152,3 +292,71 @@ def _fact(operation: object) -> Any:
         return fingerprint_fact(operation)
     stages = [[epoch, _fact(one)] for epoch, one in operation.stages]
     return stages[0][1] if len(stages) == 1 else stages
+
+
+@dataclass(frozen=True, slots=True)
+class CutChain:
+    """A chain that is cut before what erases, normalises or casts.
+
+    The head makes an UINT8 image, the tail makes of it what the whole chain would.
+
+    Attributes:
+        head: The operations before the cut.
+        tail: Those behind it.
+    """
+
+    head: Branch
+    tail: Branch
+
+    @classmethod
+    def of(cls, branch: Branch) -> "CutChain":
+        """Cut a checked chain.
+
+        Raises:
+            PlanError: The images at the cut differ in size, so no room fits them all.
+        """
+        place = next(
+            (
+                position
+                for position, operation in enumerate(branch.operations)
+                if isinstance(operation, Normalize | RandomErasing)
+                or branch.specs[position + 1].dtype is not DType.UINT8
+            ),
+            len(branch.operations),
+        )
+        spec = branch.specs[place]
+        if spec.height is None or spec.width is None:
+            raise PlanError(
+                f"the images that {type(branch.operations[place]).__name__} gets are {spec}, of "
+                "different sizes, and only those of one size can be kept for later epochs. Put "
+                "an operation that makes one size, as Resize with fit: exact, before it."
+            )
+        return cls(
+            head=Branch(branch.operations[:place], branch.specs[: place + 1]),
+            tail=Branch(branch.operations[place:], branch.specs[place:], branch.first + place),
+        )
+
+    @property
+    def kept(self) -> ImageSpec:
+        """The image at the cut."""
+        return self.head.out_spec
+
+
+@dataclass(frozen=True, slots=True)
+class Era:
+    """The epochs from `first` on, until the next era begins.
+
+    Attributes:
+        first: Its first epoch.
+        branches: The chains, by the field that each makes; `images` is the first.
+        batch: What mixes the rows of a batch.
+    """
+
+    first: int
+    branches: Mapping[str, Branch]
+    batch: tuple[BatchOperation, ...]
+
+    @property
+    def pixels(self) -> ImageSpec:
+        """What a row of `images` is."""
+        return self.branches[IMAGES].out_spec

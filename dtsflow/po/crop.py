@@ -1,4 +1,9 @@
-"""Cutting a window out: at random and scaled, or from the centre."""
+"""Cutting a window out: at random and scaled, or from the centre.
+
+A random window as upstream's FastRandomResizedCrop chooses it.
+
+Adding a margin around an image.
+"""
 
 from typing import Annotated, Final, Literal, Self
 
@@ -6,14 +11,24 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from dtsflow.configurable import configurable
-from dtsflow.native.drawing import Drawing, DrawKind
-from dtsflow.native.steps import StepKind
-from dtsflow.po.border import Border, Padding, border_numbers, cut, frame_step, frames, margins
-from dtsflow.po.fill import Fill, check_fill
-from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
-from dtsflow.po.resample import resample
-from dtsflow.po.window import Numbers, Size, same_size, sides, windows
+from dtsflow.config.configurable import configurable
+from dtsflow.native.core import Drawing, DrawKind, StepKind
+from dtsflow.po.geometry import (
+    Border,
+    Numbers,
+    Padding,
+    Size,
+    border_numbers,
+    cut,
+    frame_step,
+    frames,
+    margins,
+    resample,
+    same_size,
+    sides,
+    windows,
+)
+from dtsflow.po.operation import Draws, Fill, Image, Params, Pixels, Row, Sizes, check_fill
 from dtsflow.seed.exact import exp, log
 from dtsflow.spec import ImageSpec
 
@@ -248,3 +263,91 @@ def _first_centre(side: Numbers, window: int) -> Numbers:
     margin = side - window
     place: Numbers = np.where(margin < 0, -((-margin) // 2), margin // 2)
     return place
+
+
+CoarseFraction = Annotated[float, Field(ge=1e-3, le=1)]
+
+
+@configurable
+class FastRandomResizedCrop(RandomResizedCrop):
+    """As RandomResizedCrop, but the area is log-uniform in `scale`: more small windows.
+
+    This is upstream's, where each image is decoded for each epoch.
+    """
+
+    scale: tuple[CoarseFraction, CoarseFraction] = (0.08, 1.0)
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        low, high = (log(end) for end in self.scale)
+        return Drawing(
+            DrawKind.LOG_RESIZED_CROP, (*sides(self.size), low, high - low, *self._ratios())
+        )
+
+    def _shares(self, uniform: Floats) -> Floats:
+        low, high = (log(end) for end in self.scale)
+        return exp(low + uniform * (high - low))
+
+
+@configurable
+class Pad:
+    """Add margins, as torchvision's: (left, top, right, bottom), or fewer numbers.
+
+    `padding_mode` says what they show: `fill` in `constant`, else the image's own
+    pixels. Upstream's bands that read themselves, in its reflect and symmetric, are
+    mended.
+    """
+
+    padding: Padding
+    fill: Fill = 0
+    padding_mode: Border = "constant"
+
+    @property
+    def step(self) -> StepKind:
+        """In the core: cut, with the border around."""
+        return frame_step(self.padding_mode, self.fill)
+
+    @property
+    def drawing(self) -> Drawing:
+        """In the core: the same."""
+        left, top, right, bottom = margins(self.padding)
+        border = border_numbers(self.padding_mode, self.fill)
+        return Drawing(DrawKind.PAD, (top, left, top + bottom, left + right, *border))
+
+    @property
+    def words(self) -> int:
+        """None: nothing is random."""
+        return 0
+
+    def out_spec(self, spec: ImageSpec) -> ImageSpec:
+        """Add the margins to what is known of the size.
+
+        Raises:
+            PlanError: `fill` is for another number of channels.
+        """
+        check_fill(self.fill, spec.channels)
+        left, top, right, bottom = margins(self.padding)
+        height = None if spec.height is None else spec.height + top + bottom
+        width = None if spec.width is None else spec.width + left + right
+        return ImageSpec(height, width, spec.channels, spec.dtype)
+
+    def draw(self, draws: Draws, sizes: Sizes) -> Params:  # noqa: ARG002  # nothing is random
+        """Give the windows, each larger than its image."""
+        left, top, _, _ = margins(self.padding)
+        height, width = self._padded(sizes).T
+        around = windows(np.full_like(height, -top), np.full_like(width, -left), height, width)
+        return frames(around, self.padding_mode, self.fill)
+
+    def out_sizes(self, sizes: Sizes, params: Params) -> Sizes:  # noqa: ARG002  # by size alone
+        """Add the margins."""
+        return self._padded(sizes)
+
+    def apply(self, image: Image, out: Pixels, params: Row) -> None:
+        """Copy the image, and fill the margins."""
+        cut(image, out, params)
+
+    def _padded(self, sizes: Sizes) -> Sizes:
+        left, top, right, bottom = margins(self.padding)
+        padded: Sizes = sizes + np.array([top + bottom, left + right])
+        return padded

@@ -5,13 +5,11 @@ from typing import Final, Self
 import numpy as np
 from pydantic import model_validator
 
-from dtsflow.configurable import configurable
-from dtsflow.native.drawing import Drawing, DrawKind
-from dtsflow.native.steps import StepKind
-from dtsflow.po.chance import Probability
+from dtsflow.config.configurable import configurable
+from dtsflow.native.core import Drawing, DrawKind, StepKind
 from dtsflow.po.crop import Fraction, Ratio
-from dtsflow.po.operation import Draws, Image, Params, Pixels, Row, Sizes
-from dtsflow.po.window import Numbers, windows
+from dtsflow.po.geometry import Numbers, windows
+from dtsflow.po.operation import Draws, Image, Params, Pixels, Probability, Row, Sizes
 from dtsflow.seed.exact import exp, log
 from dtsflow.spec import ImageSpec
 

@@ -20,13 +20,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from dtsflow.configurable import configurable
+from dtsflow.config.configurable import configurable
 from dtsflow.errors import PlanError
-from dtsflow.native.steps import CASTS
+from dtsflow.native.core import CASTS
 from dtsflow.po.operation import Draws, Params, Row
 from dtsflow.seed.exact import EXP_LIMIT, exp, logs, sin_cos
-from dtsflow.tensor.bfloat16 import from_bfloat16, to_bfloat16
-from dtsflow.tensor.dtype import DType
+from dtsflow.tensor.dtype import DType, from_bfloat16, to_bfloat16
 
 MIX: Final = np.dtype(
     [("share", "<f4"), ("shift", "<u4"), *((name, "<i4") for name in ("y", "x", "h", "w"))]

@@ -7,13 +7,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import model_validator
 
-from dtsflow.configurable import configurable
+from dtsflow.config.configurable import configurable
 from dtsflow.errors import PlanError
-from dtsflow.native.steps import AS_STORED, Finish
+from dtsflow.native.core import AS_STORED, Finish
 from dtsflow.po.operation import NOTHING, Draws, Image, Params, Pixels, Row, Sizes
 from dtsflow.spec import ImageSpec
-from dtsflow.tensor.bfloat16 import from_bfloat16, to_bfloat16
-from dtsflow.tensor.dtype import DType
+from dtsflow.tensor.dtype import DType, from_bfloat16, to_bfloat16
 
 Statistics = tuple[tuple[float, ...], tuple[float, ...]]
 

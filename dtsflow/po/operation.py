@@ -3,14 +3,24 @@
 An operation first maps a spec to a spec, at plan time. For each chunk of samples it
 then draws its parameters, vectorised; parameters are data, one row a sample, so the
 same rows drive the NumPy reference here, the native core and a device kernel.
+
+The colour that an operation gives pixels that no pixel of the image makes.
+
+What an operation on colours can take.
+
+Whether an operation happens to a sample: the parameter of all that may not.
+
+Mixing two values of a pixel, as Pillow does.
 """
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from dtsflow.decode.decoder import Image
+from dtsflow.errors import PlanError
 from dtsflow.seed.draws import Draws
 from dtsflow.spec import ImageSpec
 
@@ -61,3 +71,90 @@ class Operation(Protocol):
 
         `out` has the shape that `out_sizes` gave, and never shares bytes with `image`.
         """
+
+
+MOST_CHANNELS: Final = 4
+
+Level = Annotated[int, Field(ge=0, le=255)]
+Fill = Level | Annotated[tuple[Level, ...], Field(min_length=1, max_length=MOST_CHANNELS)]
+"""As configured: one value for all channels, or one for each."""
+
+
+def check_fill(fill: Fill, channels: int) -> None:
+    """Refuse a colour of another number of channels than the images have.
+
+    Raises:
+        PlanError: They differ.
+    """
+    if not isinstance(fill, int) and len(fill) not in (1, channels):
+        raise PlanError(
+            f"fill {list(fill)} is for {len(fill)} channel(s) and the images have {channels}. "
+            f"Give one value, or {channels}."
+        )
+
+
+def colour(fill: Fill) -> npt.NDArray[np.uint8]:
+    """A pixel of the colour, as rows of parameters hold it, with zeros behind."""
+    values = (fill,) * MOST_CHANNELS if isinstance(fill, int) else fill
+    if len(values) == 1:
+        values *= MOST_CHANNELS
+    return np.array([*values, 0, 0, 0][:MOST_CHANNELS], np.uint8)
+
+
+def packed(fill: Fill) -> int:
+    """The colour as one number, as a drawing of the core takes it."""
+    return int.from_bytes(colour(fill).tobytes(), "little")
+
+
+GRAY, RGB = 1, 3
+
+
+def require_rgb(spec: ImageSpec, why: str) -> None:
+    """Refuse images without colours.
+
+    Raises:
+        PlanError: There aren't three channels.
+    """
+    if spec.channels != RGB:
+        raise PlanError(
+            f"{why} takes colours, and the images have {spec.channels} channel(s), not 3. "
+            "Leave it out for these images."
+        )
+
+
+def require_gray_or_rgb(spec: ImageSpec) -> None:
+    """Refuse images of another kind.
+
+    Raises:
+        PlanError: There are neither one nor three channels.
+    """
+    if spec.channels not in (GRAY, RGB):
+        raise PlanError(
+            f"the images have {spec.channels} channels. It takes 1 (gray) or 3 (RGB): leave "
+            "it out for these images."
+        )
+
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+CHANCE: Final = np.dtype([("happens", "<i4")])
+
+
+def chances(draws: Draws, word: int, p: float) -> Params:
+    """Let it happen where draw `word` is below `p`."""
+    chosen = np.empty(len(draws), CHANCE)
+    chosen["happens"] = draws.uniform(word) < p
+    return chosen
+
+
+Whole = npt.NDArray[np.int32]
+
+
+def blend(other: Whole, pixels: Whole, factor: np.float32) -> Whole:
+    """Give other + factor * (pixels - other), cut to a whole number and to 0..255.
+
+    Each step rounds to float32.
+    """
+    mixed = other.astype(np.float32) + factor * (pixels - other).astype(np.float32)
+    cut: Whole = np.clip(np.trunc(mixed), 0, 255).astype(np.int32)
+    return cut

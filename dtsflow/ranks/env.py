@@ -9,16 +9,11 @@ from typing import Annotated, NoReturn
 
 from pydantic import Field
 
-from dtsflow.configurable import configurable
+from dtsflow.config.configurable import configurable
 from dtsflow.errors import RanksError
-from dtsflow.ranks.alone import Alone
-from dtsflow.ranks.group import Group
-from dtsflow.ranks.launcher import number
-from dtsflow.ranks.meeting import Meeting
-from dtsflow.ranks.placement import Whereabouts, place
-from dtsflow.ranks.presence import has_died
-from dtsflow.ranks.rank import Rank
-from dtsflow.ranks.watch import Watch, clear
+from dtsflow.ranks.file_rendezvous import Meeting, Watch, clear, has_died
+from dtsflow.ranks.group import Alone, Group, Rank
+from dtsflow.ranks.launcher import Whereabouts, number, place
 
 
 @configurable

@@ -1,10 +1,32 @@
-"""The processes of one run, as they reach each other."""
+"""The processes of one run, as they reach each other.
+
+Which process of a run this is.
+
+A group of one process.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol, runtime_checkable
 
-from dtsflow.ranks.rank import Rank
+from dtsflow.errors import RanksError
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Process `index` of `size`; on its node it is `local_index` of `local_size`.
+
+    Attributes:
+        cpu_share: CPUs that are this process's part of its node's; None: not known.
+    """
+
+    index: int
+    size: int
+    node: int = 0
+    local_index: int = 0
+    local_size: int = 1
+    cpu_share: int | None = None
 
 
 @runtime_checkable
@@ -68,3 +90,41 @@ class Group(Protocol):
 def broadcast(group: Group, text: str) -> str:
     """What rank 0 passes as `text`, on every rank; all ranks call it."""
     return group.gather_texts(text if group.rank.index == 0 else "")[0]
+
+
+class Alone:
+    """A process that hears of no other; satisfies Group.
+
+    Args:
+        rank: What it is to do, by default all; a plan for one of several ranks can be
+            opened without the others.
+    """
+
+    def __init__(self, rank: Rank | None = None) -> None:
+        self._rank = rank or Rank(index=0, size=1)
+
+    @property
+    def rank(self) -> Rank:
+        """Which part it does."""
+        return self._rank
+
+    @property
+    def is_alone(self) -> bool:
+        """It is."""
+        return True
+
+    @property
+    def peers(self) -> Sequence[int]:
+        """Itself."""
+        return (self._rank.index,)
+
+    def gather_texts(self, text: str, *, timeout_s: float | None = None) -> list[str]:  # noqa: ARG002
+        """Its own text."""
+        return [text]
+
+    def abort(self, reason: str, status: int = 1) -> NoReturn:  # noqa: ARG002
+        """Raise a RanksError with `reason`."""
+        raise RanksError(reason)
+
+    def close(self) -> None:
+        """Nothing to leave."""

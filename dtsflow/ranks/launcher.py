@@ -1,9 +1,21 @@
-"""What a launcher left in the environment about the processes it started."""
+"""What a launcher left in the environment about the processes it started.
 
-from collections.abc import Mapping
+Where the processes of a group run: nodes, and who shares which CPUs.
+"""
+
+import json
+import os
+import socket
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
 from typing import Final
 
 from dtsflow.errors import RanksError
+from dtsflow.memory.limit import cpu_limit
+from dtsflow.ranks.group import Rank
 
 OPEN_MPI_SIZE: Final = "OMPI_COMM_WORLD_SIZE"
 
@@ -51,3 +63,79 @@ def number(environ: Mapping[str, str], name: str, *, least: int) -> int:
             f"Start through the launcher again, or unset {name}."
         )
     return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """What one process tells the others of where it runs.
+
+    Attributes:
+        node: The same for two processes just where they can share memory.
+        local_rank: Its number on the node as the launcher says, if it does.
+        cpus: The CPUs it may run on.
+        cpu_limit: How many of them it may use at a time.
+    """
+
+    node: str
+    local_rank: int | None
+    cpus: tuple[int, ...]
+    cpu_limit: int
+
+    @classmethod
+    def here(cls, node: str = "", local_rank: int | None = None) -> "Whereabouts":
+        """Those of this process; `node` tells nodes apart that share a machine."""
+        affinity = getattr(os, "sched_getaffinity", None)
+        cpus = sorted(affinity(0)) if affinity is not None else range(os.cpu_count() or 1)
+        return cls(f"{_machine()} {node}", local_rank, tuple(cpus), cpu_limit())
+
+    def to_text(self) -> str:
+        """It as one line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> "Whereabouts":
+        """Read what `to_text` wrote."""
+        told = json.loads(text)
+        return cls(**{**told, "cpus": tuple(told["cpus"])})
+
+
+def place(index: int, everywhere: Sequence[Whereabouts]) -> tuple[Rank, tuple[int, ...]]:
+    """Rank `index` of a group, and the ranks on its node by their local index.
+
+    Nodes are numbered in the order of their first ranks; on a node the launcher's
+    numbers count if all have one, else the order of the ranks.
+    """
+    own = everywhere[index]
+    nodes = list(dict.fromkeys(one.node for one in everywhere))
+    peers = [rank for rank, one in enumerate(everywhere) if one.node == own.node]
+    numbers = {rank: everywhere[rank].local_rank for rank in peers}
+    if set(numbers.values()) == set(range(len(peers))):
+        peers.sort(key=lambda rank: numbers[rank] or 0)
+    rank = Rank(
+        index=index,
+        size=len(everywhere),
+        node=nodes.index(own.node),
+        local_index=peers.index(index),
+        local_size=len(peers),
+        cpu_share=_cpu_share(own, [everywhere[peer] for peer in peers]),
+    )
+    return rank, tuple(peers)
+
+
+def _cpu_share(own: Whereabouts, node: Sequence[Whereabouts]) -> int:
+    """CPUs for one process: a CPU that k processes may use counts as 1/k for each."""
+    users = Counter(cpu for one in node for cpu in one.cpus)
+    parts = sum((Fraction(1, users[cpu]) for cpu in own.cpus), Fraction(0))
+    # A quota is a part of each CPU.
+    return max(1, int(parts * min(own.cpu_limit, len(own.cpus)) / max(1, len(own.cpus))))
+
+
+def _machine() -> str:
+    """This machine since it was started, and the network that this process sees."""
+    told = [socket.gethostname()]
+    try:
+        told.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
+        told.append(os.readlink("/proc/self/ns/net"))  # noqa: PTH115  # no path: "net:[…]"
+    except OSError:
+        pass  # not Linux
+    return " ".join(told)

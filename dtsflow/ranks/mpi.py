@@ -1,10 +1,15 @@
-"""Ranks that MPI started, under mpirun or srun; the only import of mpi4py."""
+"""Ranks that MPI started, under mpirun or srun; the only import of mpi4py.
 
+The other processes of a group on this node, to end them without the launcher.
+"""
+
+import contextlib
 import os
 import re
+import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -12,19 +17,51 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import numpy as np
 from pydantic import Field
 
-from dtsflow.configurable import configurable
+from dtsflow.config.configurable import configurable
 from dtsflow.errors import MissingPartError, RanksError
-from dtsflow.ranks import neighbours
-from dtsflow.ranks.alone import Alone
-from dtsflow.ranks.failure import tell
-from dtsflow.ranks.group import Group
-from dtsflow.ranks.launcher import OPEN_MPI_SIZE, launched_size
-from dtsflow.ranks.neighbours import Neighbours
-from dtsflow.ranks.placement import Whereabouts, place
-from dtsflow.ranks.rank import Rank
+from dtsflow.ranks.collective import tell
+from dtsflow.ranks.group import Alone, Group, Rank
+from dtsflow.ranks.launcher import OPEN_MPI_SIZE, Whereabouts, launched_size, place
 
 if TYPE_CHECKING:
     from mpi4py import MPI
+
+
+def process_identity() -> str:
+    """What one process tells of itself, for the others to find it."""
+    try:
+        space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115  # no path: "pid:[…]"
+    except OSError:
+        space = ""  # not Linux
+    return f"{os.getpid()} {space}"
+
+
+class Neighbours:
+    """Processes, held to the end, so that no later one of their number is meant.
+
+    None is where the system cannot hold them, or numbers are not the same for all.
+
+    Args:
+        texts: What they have `told`.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._held: list[int] = []
+        own, _, space = process_identity().partition(" ")
+        if not space or not hasattr(os, "pidfd_open"):
+            return
+        for text in texts:
+            number, _, other = text.partition(" ")
+            if other == space and number != own:
+                with contextlib.suppress(OSError):  # it has ended, or there are too many files
+                    self._held.append(os.pidfd_open(int(number)))
+
+    def kill(self) -> None:
+        """End them at once."""
+        for process in self._held:
+            with contextlib.suppress(OSError):  # it has ended
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+
 
 OF_MPICH = re.compile(r"MPICH|MVAPICH|Intel\(R\) MPI", re.IGNORECASE)
 
@@ -139,7 +176,7 @@ class MpiGroup:
         self._rank = Rank(world.rank, world.size)
         everywhere = [Whereabouts.from_text(text) for text in self.gather_texts(told.to_text())]
         self._rank, self._peers = place(world.rank, everywhere)
-        processes = self.gather_texts(neighbours.told())
+        processes = self.gather_texts(process_identity())
         self._neighbours = Neighbours(processes[peer] for peer in self._peers)
         if self._rank.local_index == 0:
             _forget_name()

@@ -7,17 +7,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dtsflow.configurable import configurable
-from dtsflow.reader.merging import THOUSAND, Mixing
-from dtsflow.volume.data_set import DataSet
-from dtsflow.volume.data_source import Source
-from dtsflow.volume.dts import Dts
-from dtsflow.volume.image_list import ImageLoader
-from dtsflow.volume.loaded import LoadedImages
-from dtsflow.volume.mixed import mixed
-from dtsflow.volume.mixed_set import MixedSet
-from dtsflow.volume.order_from import arranged_as
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.config.configurable import configurable
+from dtsflow.reader.interleave import THOUSAND, Mixing
+from dtsflow.volume.data_set import DataSet, Source
+from dtsflow.volume.datasets.config import Dts, LoadedImages
+from dtsflow.volume.datasets.image_list import ImageLoader
+from dtsflow.volume.datasets.mixed import MixedSet, mixed
+from dtsflow.volume.datasets.order_from import arranged_as
+from dtsflow.volume.datasets.volume_set import VolumeSet
 
 
 @configurable

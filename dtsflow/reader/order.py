@@ -26,13 +26,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dtsflow.errors import PlanError
-from dtsflow.reader.lane import LaneOrder, Leg
-from dtsflow.reader.merging import InProportion, Merging, Mixing
-from dtsflow.reader.source_order import Located, SourceOrder
-from dtsflow.reader.windows import Permute, Windows
+from dtsflow.reader.interleave import InProportion, Merging, Mixing
+from dtsflow.reader.lanes import LaneOrder, Leg, Located, Permute, SourceOrder, Windows
 from dtsflow.seed.address import Purpose, check_field, window_sub
-from dtsflow.seed.permutation import permutation
-from dtsflow.volume.format import BLOCK_BYTES
+from dtsflow.seed.draws import permutation
+from dtsflow.volume.format.header import BLOCK_BYTES
 
 Ints = npt.NDArray[np.int64]
 

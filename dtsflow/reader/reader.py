@@ -8,39 +8,39 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dtsflow.configurable import configurable
+from dtsflow.config.configurable import configurable
 from dtsflow.errors import ConfigError, PlanError
-from dtsflow.ranks.alone import Alone
-from dtsflow.ranks.group import Group
+from dtsflow.ranks.group import Alone, Group
 from dtsflow.ranks.node_memory import node_memory
-from dtsflow.reader.block_reader import Verify
-from dtsflow.reader.block_table import BlockTable, Flags, Layout
-from dtsflow.reader.image_store import ImageStore
-from dtsflow.reader.merging import Mixing
+from dtsflow.reader.block_io import Verify, check_whole_files
+from dtsflow.reader.files import RawStore, raw_bytes
+from dtsflow.reader.files_on_demand import ImageStore
+from dtsflow.reader.interleave import Mixing
 from dtsflow.reader.mix import Mix, MixedSource
-from dtsflow.reader.mixed_store import MixedStore
-from dtsflow.reader.node_share import node_share
+from dtsflow.reader.mixed import MixedStore
 from dtsflow.reader.order import Ints, Order, Shuffle
-from dtsflow.reader.pixel_store import PixelStore, pixel_store_bytes
-from dtsflow.reader.portions import Portions
-from dtsflow.reader.raw import RawStore, raw_bytes
-from dtsflow.reader.record_memory import window_share
-from dtsflow.reader.record_store import RecordStore
-from dtsflow.reader.resident import ResidentStore, resident_bytes
-from dtsflow.reader.samples import Bytes
-from dtsflow.reader.store import Store
-from dtsflow.reader.stream_store import StreamStore
+from dtsflow.reader.pixels import PixelStore, pixel_store_bytes
+from dtsflow.reader.record_stream import StreamStore
+from dtsflow.reader.records import RecordStore, window_share
+from dtsflow.reader.resident import (
+    BlockTable,
+    Flags,
+    Layout,
+    ResidentStore,
+    node_share,
+    resident_bytes,
+)
+from dtsflow.reader.rows import Portions
+from dtsflow.reader.store import Bytes, Store
 from dtsflow.reader.streaming import StreamingStore, streaming_bytes
 from dtsflow.reader.subset import Subset
-from dtsflow.reader.whole_files import check_whole_files
-from dtsflow.volume.data_set import DataSet
-from dtsflow.volume.data_source import Source
-from dtsflow.volume.mixed_set import MixedSet
-from dtsflow.volume.order_from import arranged_as
-from dtsflow.volume.raw_pixels import RawPixels
-from dtsflow.volume.raw_set import RawSet
-from dtsflow.volume.record_set import RecordSet
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.data_set import DataSet, Source
+from dtsflow.volume.datasets.images import RawSet
+from dtsflow.volume.datasets.mixed import MixedSet
+from dtsflow.volume.datasets.order_from import arranged_as
+from dtsflow.volume.datasets.pixels import RawPixels
+from dtsflow.volume.datasets.records import RecordSet
+from dtsflow.volume.datasets.volume_set import VolumeSet
 
 log = logging.getLogger(__name__)
 

@@ -1,11 +1,84 @@
-"""What holds the stored samples of a run in memory while they are needed."""
+"""What holds the stored samples of a run in memory while they are needed.
 
+Stored samples in memory, as one struct of arrays per chunk.
+
+The threads of a store that read from the disk.
+"""
+
+import logging
 import threading
-from collections.abc import Iterable, Sequence
-from typing import Protocol, runtime_checkable
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
 
 from dtsflow.reader.order import EpochOrder, Rows
-from dtsflow.reader.samples import Samples
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The stored bytes of some samples, as slices of one memory that the reader owns.
+
+    Attributes:
+        memory: All bytes that the reader holds.
+        offsets: Where each sample begins in `memory`.
+        sizes: Bytes of each sample.
+        labels: Label of each sample, int32.
+        ids: sample_id of each sample.
+        refused: Numbers, in this chunk, of samples whose whole block is damaged, each
+            with the reason. Offset, size and label of such a one mean nothing.
+        stands_for: What addresses the draws of these samples, where they replace others
+            or come again in a mix; None: the sample_id of each.
+        numbers: The number of each sample among the rank's own, -1 if its rows are not
+            to be kept; None: those of none are.
+    """
+
+    memory: Bytes
+    offsets: Ints
+    sizes: Ints
+    labels: npt.NDArray[np.int32]
+    ids: Ints
+    refused: Mapping[int, str] = field(default_factory=dict)
+    stands_for: Ints | None = None
+    numbers: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def draw_ids(self) -> Ints:
+        """What the draws of each sample are addressed by."""
+        return self.ids if self.stands_for is None else self.stands_for
+
+    def data(self, number: int) -> memoryview:
+        """The stored bytes of sample `number` of this chunk, not copied."""
+        start = int(self.offsets[number])
+        return self.memory[start : start + int(self.sizes[number])].data
+
+    def only(self, numbers: Ints) -> "Samples":
+        """The samples with these numbers alone, numbered anew."""
+        refused = {
+            place: self.refused[number]
+            for place, number in enumerate(numbers.tolist() if self.refused else ())
+            if number in self.refused
+        }
+        stands_for = None if self.stands_for is None else self.stands_for[numbers]
+        return Samples(
+            self.memory,
+            self.offsets[numbers],
+            self.sizes[numbers],
+            self.labels[numbers],
+            self.ids[numbers],
+            refused,
+            stands_for,
+            None if self.numbers is None else self.numbers[numbers],
+        )
 
 
 class Store(Protocol):
@@ -57,3 +130,71 @@ class Sparing(Protocol):
         self, epoch: EpochOrder, steps: range, rows: Iterable[Rows], timeout_s: float = 300.0
     ) -> None:
         """Begin a pass as `begin` does, of which no other rows will be gathered."""
+
+
+log = logging.getLogger(__name__)
+
+LET_GO_S = 1.0  # a disk or network share that hangs must not keep the process
+
+
+class Counting(Protocol):
+    """What one thread reads with."""
+
+    @property
+    def retried(self) -> int:
+        """How often a read was tried again so far."""
+
+
+AnyReader = TypeVar("AnyReader", bound=Counting)
+
+
+class IoThreads(Generic[AnyReader]):
+    """Threads at work, each with a reader of its own.
+
+    They refer to what `work` shares among them and never to their store, so that an
+    abandoned run can be collected.
+
+    Args:
+        readers: One for each thread.
+        work: What a thread does with its reader; returns once it was told to stop.
+        stop: Tells all of them.
+    """
+
+    def __init__(
+        self,
+        readers: Sequence[AnyReader],
+        work: Callable[[AnyReader], None],
+        stop: Callable[[], None],
+    ) -> None:
+        self._readers = readers
+        self._stop = stop
+        self.threads: list[threading.Thread] = []
+        try:
+            for number, reader in enumerate(readers):
+                thread = threading.Thread(
+                    target=work,
+                    args=(reader,),
+                    name=f"dtsflow-io-{number}",
+                    daemon=True,  # interpreter exit must not wait for the disk
+                )
+                thread.start()
+                self.threads.append(thread)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def retries(self) -> int:
+        """How often a read was tried again so far."""
+        return sum(reader.retried for reader in self._readers)
+
+    def close(self, *, wait: bool = True) -> None:
+        """End the threads, and wait until they are gone; not for ever."""
+        self._stop()
+        if not wait:
+            return
+        end = time.monotonic() + LET_GO_S
+        for thread in self.threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        if stuck := sum(thread.is_alive() for thread in self.threads):
+            log.warning("%d IO threads are still waiting for the disk; left behind", stuck)

@@ -14,15 +14,13 @@ import numpy.typing as npt
 
 from dtsflow.errors import BlockError, ClosedError, StallError
 from dtsflow.memory.align import aligned_bytes
-from dtsflow.reader.block_reader import BlockReader, Verify
-from dtsflow.reader.io_threads import IoThreads
-from dtsflow.reader.lane import Leg
+from dtsflow.reader.block_io import BlockReader, Verify
+from dtsflow.reader.lanes import Leg, window_sizes
 from dtsflow.reader.order import EpochOrder, Ints, Order, Rows
-from dtsflow.reader.samples import Bytes, Samples
-from dtsflow.reader.windows import window_sizes
-from dtsflow.volume.block import BlockIndex
-from dtsflow.volume.format import BLOCK_BYTES
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.reader.store import Bytes, IoThreads, Samples
+from dtsflow.volume.datasets.volume_set import VolumeSet
+from dtsflow.volume.format.block import BlockIndex
+from dtsflow.volume.format.header import BLOCK_BYTES
 
 _BLOCK_BITS = 32  # of a number that has a leg above them
 SLOTS = 2  # windows of a lane and source: one that is used, one that loads

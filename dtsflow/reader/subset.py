@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from dtsflow.configurable import configurable, nearest
+from dtsflow.config.configurable import configurable, nearest
 from dtsflow.errors import ConfigError, PlanError
 from dtsflow.reader.order import Ints
-from dtsflow.reader.selection import Selection
+from dtsflow.reader.rows import Selection
 from dtsflow.volume.data_set import DataSet
-from dtsflow.volume.labels import read_labels
+from dtsflow.volume.datasets.access import read_labels
 
 _HINT_LENGTH = 200  # characters: a thousand class names help nobody
 

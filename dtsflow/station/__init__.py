@@ -1,5 +1,5 @@
 """Many workers fill one batch: zones and turns."""
 
-from dtsflow.station.station import Station
+from dtsflow.station.double_buffer import Station
 
 __all__ = ["Station"]

@@ -1,15 +1,28 @@
-"""What turns stored samples into rows: decode, preprocess, write."""
+"""What turns stored samples into rows: decode, preprocess, write.
+
+What is to be made of the decoded samples of a chunk: rows of one field.
+
+What is drawn for a chunk that goes through one chain or several.
+"""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from functools import reduce
+from types import ModuleType
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dtsflow.decode.policy import MAX_PIXELS
+from dtsflow.decode.decoder import MAX_PIXELS
 from dtsflow.errors import DecodeError
-from dtsflow.reader.samples import Samples
+from dtsflow.native.core import StepKind
+from dtsflow.po.chain import Branch
+from dtsflow.po.native import Chosen, FusedProgram, Lowered, Rows
+from dtsflow.po.operation import Operation
+from dtsflow.po.program import Program
+from dtsflow.po.resize import choose_scales, shrink
+from dtsflow.reader.store import Samples
 from dtsflow.station.zone import Zone
 
 Places = npt.NDArray[np.int64]
@@ -87,3 +100,93 @@ def too_big(sizes: Sequence[Places]) -> Bad:
         for size in sizes
         for number in np.flatnonzero(size[:, 0] * size[:, 1] > MAX_PIXELS)
     }
+
+
+_CUTS: Final = (StepKind.SCALE, StepKind.SCALE_PLAIN, StepKind.CROP)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """One chain, as two programs.
+
+    Attributes:
+        program: Draws parameters, and runs the chain on the reference path.
+        fused: The chain in the core; None on the reference path.
+        cuts: Whether it looks at no more than a window of the decoded image.
+    """
+
+    program: Program
+    fused: FusedProgram | None
+    cuts: bool
+
+    @classmethod
+    def of(
+        cls, branch: Branch, fused: FusedProgram | None, core: ModuleType | None = None
+    ) -> "View":
+        """The programs of a chain; the compiled `core` draws what it can."""
+        return cls(branch.program(core), fused, cuts(branch.operations))
+
+
+def cuts(operations: tuple[Operation, ...]) -> bool:
+    """Whether a chain begins with a window of the image."""
+    return bool(operations) and isinstance(operations[0], Lowered) and operations[0].step in _CUTS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Output:
+    """A chain, what was drawn for each sample of a chunk, and where its rows go."""
+
+    view: View
+    chosen: Chosen
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examined:
+    """Samples as their headers tell.
+
+    Attributes:
+        samples: The samples, none of them a bad one.
+        shapes: Height and width of each, int32 (n, 2).
+        handed: Numbers of those that the core leaves to the reference decoder.
+    """
+
+    samples: Samples
+    shapes: npt.NDArray[np.int32]
+    handed: Places
+
+
+def draw_views(
+    programs: Sequence[Program], samples: Samples, address: Address, sizes: Places
+) -> tuple[list[Chosen], Bad]:
+    """Draw for each chain, the first being view 0; and the samples that get too big.
+
+    `sizes` are those of the decoded images, which are to be decoded whole.
+    """
+    drawn: list[Chosen] = []
+    bad: Bad = {}
+    for view, program in enumerate(programs):
+        params, traced = program.draw_with_sizes(
+            seed=address.seed,
+            ids=samples.draw_ids,
+            epoch=address.epoch,
+            phase=address.phase,
+            sizes=sizes,
+            view=view,
+        )
+        bad |= too_big([traced[place] for place in program.varying])
+        drawn.append(Chosen(params, traced, np.ones(len(samples), np.int64)))
+    return drawn, bad
+
+
+def shrink_views(drawn: Sequence[Chosen], is_jpeg: npt.NDArray[np.bool_]) -> list[Chosen]:
+    """Let JPEGs be decoded at the smallest size that will do for all chains.
+
+    Each chain must begin with cutting a window and scaling it.
+    """
+    chosen = [choose_scales(one.params[0], one.sizes[1]) for one in drawn]
+    scales = np.where(is_jpeg, reduce(np.minimum, chosen), 1)
+    return [
+        replace(one, params=[shrink(one.params[0], scales), *one.params[1:]], scales=scales)
+        for one in drawn
+    ]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from dtsflow.errors import ClosedError, StallError
-from dtsflow.station.turns import Turns
+from dtsflow.station.double_buffer import Turns
 
 
 class Fill(Protocol):

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtsflow.spec import IMAGES
-from dtsflow.volume.columns import Column
+from dtsflow.volume.data_set import Column
 
 
 @dataclass(frozen=True, slots=True, eq=False)

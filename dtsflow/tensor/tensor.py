@@ -1,16 +1,24 @@
-"""A tensor in host memory."""
+"""A tensor in host memory.
+
+A tensor's description: what it holds and where in the plan, never the bytes.
+
+From compact to padded channels and back.
+
+Numbers of one width of floating point as those of another.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from dataclasses import dataclass, replace
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from dtsflow.errors import MemoryPlanError
 from dtsflow.memory.align import ALIGN, aligned_bytes
+from dtsflow.memory.region import Region, Variant, padded_channels
 from dtsflow.tensor.dtype import DType
-from dtsflow.tensor.shape import Shape
+from dtsflow.tensor.shape import RANK, Shape
 
 Pin = Callable[[int], npt.NDArray[np.uint8]]
 """Gives that many bytes of page-locked memory, from a multiple of 256 on. A device
@@ -123,3 +131,200 @@ def _dtype_of(array: npt.NDArray[Any]) -> DType:
             f"an array of {array.dtype.str} was given, and tensors hold "
             f"{', '.join(dtype.value for dtype in DType)}. Convert it first."
         ) from None
+
+
+UNPLACED = -1
+
+FourInts = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DTensor:
+    """One tensor of a memory plan.
+
+    `slot_bytes` is what the plan reserves for it; `offset` counts bytes from the start
+    of the arena and is -1 until the plan is final. Strides count elements. `variants`
+    are the other forms that the slot takes; shape and dtype are those of the main one.
+    """
+
+    id: int
+    name: str
+    shape: Shape
+    dtype: DType
+    region: Region
+    slot_bytes: int
+    offset: int = UNPLACED
+    variants: tuple[Variant, ...] = ()
+
+    def __str__(self) -> str:
+        name = f" {self.name!r}" if self.name else ""
+        return f"tensor {self.id}{name} {self.dtype.value}{self.shape} in {self.region.name}"
+
+    @property
+    def forms(self) -> "tuple[DTensor, ...]":
+        """The main form and then every variant, each a descriptor of the same slot."""
+        return self, *(self.as_variant(i) for i in range(len(self.variants)))
+
+    def as_variant(self, i: int) -> "DTensor":
+        """The slot in the form of variant `i` (from 0), at the same place.
+
+        Raises:
+            MemoryPlanError: There is no such variant.
+        """
+        if not 0 <= i < len(self.variants):
+            raise MemoryPlanError(
+                f"variant {i} of {self} was asked for, and it has {len(self.variants)}, "
+                "numbered from 0. Name the form when its slot is allocated."
+            )
+        variant = self.variants[i]
+        return replace(self, shape=variant.shape, dtype=variant.dtype, variants=())
+
+    @property
+    def padded_c(self) -> int:
+        """Channels as stored on a device, padding included."""
+        return padded_channels(self.shape.c, self.dtype, self.region)
+
+    @property
+    def padded_shape(self) -> FourInts:
+        """The sides (n, h, w, c) of the array that the slot begins with."""
+        return self.shape.n, self.shape.h, self.shape.w, self.padded_c
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether no channel padding lies between two pixels."""
+        return self.padded_c == self.shape.c
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements themselves, without padding."""
+        return self.shape.numel * self.dtype.itemsize
+
+    @property
+    def compact_strides(self) -> FourInts:
+        """Strides (n, h, w, c) without channel padding, as host tensors lie."""
+        return _strides(self.shape, self.shape.c)
+
+    @property
+    def padded_strides(self) -> FourInts:
+        """Strides (n, h, w, c) with channel padding, as the slot is laid out."""
+        return _strides(self.shape, self.padded_c)
+
+    @property
+    def cudnn_dims(self) -> FourInts:
+        """The logical sides in cuDNN's order N, C, H, W."""
+        n, h, w, c = self.shape
+        return n, c, h, w
+
+    @property
+    def cudnn_strides(self) -> FourInts:
+        """The padded strides in cuDNN's order N, C, H, W; that of C is 1."""
+        n, h, w, c = self.padded_strides
+        return n, c, h, w
+
+
+def _strides(shape: Shape, channels: int) -> FourInts:
+    return shape.h * shape.w * channels, shape.w * channels, channels, 1
+
+
+def change_layout(source: npt.NDArray[Any], target: npt.NDArray[Any], channels: int) -> None:
+    """Copy `channels` channels of each pixel; what else `target` has becomes zero.
+
+    Both are (n, h, w, stored channels) of one type, any strides. So a target with more
+    channels is padded, one with `channels` is made compact, and the padding of a source
+    is never read. Types do not matter: elements are moved, not converted.
+
+    Raises:
+        MemoryPlanError: The two differ in more than stored channels, or one has fewer
+            than `channels`.
+    """
+    stored = [array.shape[-1] if array.ndim == RANK else 0 for array in (source, target)]
+    if (
+        source.dtype != target.dtype
+        or source.shape[:-1] != target.shape[:-1]
+        or not 1 <= channels <= min(stored)
+    ):
+        raise MemoryPlanError(
+            f"the layout of {channels} channels was to be changed from {source.dtype.name}"
+            f"{list(source.shape)} to {target.dtype.name}{list(target.shape)}: both must have "
+            f"the same type and n, h and w, and at least {channels} channels."
+        )
+    target[..., :channels] = source[..., :channels]
+    target[..., channels:] = 0
+
+
+FLOATS: Final = frozenset({DType.FP32, DType.FP16, DType.BF16})
+_PIECE: Final = 1 << 18  # elements at a time, so that what lies between stays in the cache
+_QUIET: Final = np.uint16(0x40)  # the bit that makes a BF16 of all-ones exponent a NaN
+
+
+def cast_run(
+    source: npt.NDArray[np.uint8],
+    source_dtype: DType,
+    target: npt.NDArray[np.uint8],
+    target_dtype: DType,
+) -> int:
+    """Convert a run of slots, gaps included, between FP32, FP16 and BF16.
+
+    `source` and `target` are the bytes of two runs of regions, as `MemoryPlan.range`
+    tells them. As many elements as both hold are converted; returns how many. Slots are
+    sized so that an element has the same number in both (`memory/slot.py`).
+
+    Raises:
+        MemoryPlanError: A type is no such float, an argument is no row of bytes, or the
+            two share memory.
+    """
+    _check(source, source_dtype, target, target_dtype)
+    count = min(source.size // source_dtype.itemsize, target.size // target_dtype.itemsize)
+    given = source[: count * source_dtype.itemsize].view(source_dtype.numpy)
+    taken = target[: count * target_dtype.itemsize].view(target_dtype.numpy)
+    for start in range(0, count, _PIECE):
+        piece = slice(start, start + _PIECE)
+        taken[piece] = from_float32(to_float32(given[piece], source_dtype), target_dtype)
+    return count
+
+
+def to_float32(values: npt.NDArray[Any], dtype: DType) -> npt.NDArray[np.float32]:
+    """The exact value of FP32, FP16, or BF16 (as uint16 bits); NaN stays NaN."""
+    if dtype is DType.BF16:
+        return (values.astype(np.uint32) << 16).view(np.float32)
+    with np.errstate(invalid="ignore"):  # a signalling NaN is no accident here
+        return values.astype(np.float32, copy=False)
+
+
+def from_float32(values: npt.NDArray[np.float32], dtype: DType) -> npt.NDArray[Any]:
+    """Round to nearest, ties to even, as IEEE 754 does: overflow is infinity.
+
+    NaN stays NaN; BF16 comes as uint16 bits.
+    """
+    if dtype is DType.BF16:
+        return _bfloat16(values)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return values.astype(dtype.numpy, copy=False)
+
+
+def _bfloat16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
+    bits = values.view(np.uint32)
+    upper = (bits >> 16).astype(np.uint16)
+    # Half of the last place, less one where the number is even already. A NaN may wrap
+    # around here, and is set right below.
+    rounded = ((bits + np.uint32(0x7FFF) + (upper & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(values), upper | _QUIET, rounded)
+
+
+def _check(
+    source: npt.NDArray[np.uint8],
+    source_dtype: DType,
+    target: npt.NDArray[np.uint8],
+    target_dtype: DType,
+) -> None:
+    runs = f"a run of {source_dtype.value} was to be cast to {target_dtype.value}"
+    if not {source_dtype, target_dtype} <= FLOATS:
+        raise MemoryPlanError(f"{runs}, and only FP32, FP16 and BF16 are cast into each other.")
+    for run in (source, target):
+        if run.dtype != np.uint8 or run.ndim != 1 or not run.flags.c_contiguous:
+            raise MemoryPlanError(
+                f"{runs}, and one was given as {run.dtype.name}{list(run.shape)}. Give both as "
+                "a compact row of bytes."
+            )
+    if np.may_share_memory(source, target):
+        raise MemoryPlanError(f"{runs} in the same memory. Cast to memory of its own.")

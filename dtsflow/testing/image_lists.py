@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from dtsflow.po.named_fields import check_columns
+from dtsflow.po.records import check_columns
 from dtsflow.testing.sameness import pickled
-from dtsflow.volume.image_list import ImageList, ImageLoader
-from dtsflow.volume.raw_set import RawSet
+from dtsflow.volume.datasets.image_list import ImageList, ImageLoader
+from dtsflow.volume.datasets.images import RawSet
 
 
 def check_image_loader(loader: ImageLoader, others: Sequence[str] = ()) -> RawSet:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dtsflow.errors import DecodeError
-from dtsflow.phase import Decode
+from dtsflow.pipeline.phase import Decode
 from dtsflow.po.operation import Operation
 from dtsflow.seed.draws import Draws, operation_draws
 from dtsflow.spec import ImageSpec

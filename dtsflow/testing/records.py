@@ -10,20 +10,23 @@ import numpy as np
 
 from dtsflow.decode.parser import Arrays, Parser, Parsing
 from dtsflow.errors import PlanError
-from dtsflow.po.named_fields import check_fields
-from dtsflow.po.record_operation import RecordOperation
-from dtsflow.ranks.rank import Rank
+from dtsflow.pipeline.phase import own_lanes, record_shuffle
+from dtsflow.po.records import RecordOperation, check_fields
+from dtsflow.ranks.group import Rank
 from dtsflow.reader.order import Order, Shuffle, Tail
-from dtsflow.reader.portions import Portions
 from dtsflow.reader.reader import Reader
-from dtsflow.record_phase import own_lanes, record_shuffle
+from dtsflow.reader.rows import Portions
 from dtsflow.seed.draws import Draws, operation_draws
 from dtsflow.spec import Field
 from dtsflow.testing.sameness import assert_same, filled, pickled, whole
-from dtsflow.volume.record_lengths import lengths_of
-from dtsflow.volume.record_set import RecordSet
-from dtsflow.volume.records import IndexedRecords, Loader, StreamedRecords
-from dtsflow.volume.split import Split, split_of
+from dtsflow.volume.data_set import Split, split_of
+from dtsflow.volume.datasets.records import (
+    IndexedRecords,
+    Loader,
+    RecordSet,
+    StreamedRecords,
+    lengths_of,
+)
 
 _LANES = 4
 

@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from dtsflow.volume.block_header import Facts
-from dtsflow.volume.format import SMALL_AREA_BYTES, SUFFIX, Kind
-from dtsflow.volume.small import SMALL_SETS
-from dtsflow.volume.small_header import small_header
-from dtsflow.volume.writer import write_volume
+from dtsflow.volume.format.header import SMALL_AREA_BYTES, SUFFIX, Facts, Kind
+from dtsflow.volume.format.pixel_file import SMALL_SETS, small_header
+from dtsflow.volume.format.writer import write_volume
 
 BlockSamples = Sequence[tuple[bytes, int]]  # of one block: each sample's bytes and label
 Part = tuple[int, int, int]  # volume id, volumes of the set, blocks of the set

@@ -6,19 +6,16 @@ single samples, `scan` describes a data set, `pack` makes volumes from images as
 mends it. `write_photos` makes a folder of images.
 """
 
-from dtsflow.volume.access import open_volumes as open  # noqa: A004  # volume.open(path) reads as what it does
-from dtsflow.volume.dts import Dts
-from dtsflow.volume.exporting import export
-from dtsflow.volume.packing.options import Layout, Packing
+from dtsflow.volume.datasets.access import open_volumes as open  # noqa: A004  # volume.open(path) reads as what it does
+from dtsflow.volume.datasets.config import Dts, Raw
+from dtsflow.volume.datasets.scan import scan
+from dtsflow.volume.datasets.synthetic import Synthetic, write_photos
+from dtsflow.volume.exporting.export import export
+from dtsflow.volume.packing.options import Encoding, Layout, Packing
 from dtsflow.volume.packing.pack import estimate, pack
-from dtsflow.volume.packing.recipe import Encoding
-from dtsflow.volume.photos import write_photos
-from dtsflow.volume.raw import Raw
 from dtsflow.volume.repairing.repair import repair
-from dtsflow.volume.scan import scan
-from dtsflow.volume.source.choice import Choice
-from dtsflow.volume.source.source_format import SourceFormat
-from dtsflow.volume.synthetic import Synthetic
+from dtsflow.volume.source.base import SourceFormat
+from dtsflow.volume.source.select import Choice
 from dtsflow.volume.verifying.verify import verify
 
 __all__ = [

@@ -1,14 +1,65 @@
-"""What every data set says of itself, whether it is packed or not."""
+"""What every data set says of itself, whether it is packed or not.
+
+What a data set says of each of its images beside the label.
+
+Where a data set comes from, as a configuration names it.
+
+What the ranks of a run are given of each global batch of records.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from dtsflow.spec import ImageSpec
-from dtsflow.volume.columns import Column
+from dtsflow.errors import PlanError, SetError
+from dtsflow.spec import Field, ImageSpec
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """A further field of every sample, known before any is read.
+
+    A batch has the rows of its samples as `batch.NAME`, zeros in a missing row; no
+    operation changes them.
+
+    Attributes:
+        field: Name, shape of one row and type.
+        values: A row for each sample, by sample_id; read-only, of the field's type.
+
+    Raises:
+        SetError: The values have another shape.
+    """
+
+    field: Field
+    values: npt.NDArray[Any]
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, self.field.dtype.numpy, order="C")
+        if values.shape != (len(values), *self.field.shape):
+            raise SetError(
+                f"the column {self.field.name!r} has values of shape {values.shape}, and its rows "
+                f"are {self.field.shape}: the first axis is the samples, then come those of a row."
+            )
+        values.flags.writeable = False
+        object.__setattr__(self, "values", values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def taken(self, numbers: npt.NDArray[np.int64]) -> "Column":
+        """The rows with these numbers, in their order."""
+        return Column(self.field, self.values[numbers])
+
+    def fact(self) -> bytes:
+        """All that it is, for a fingerprint."""
+        about = (self.field.name, self.field.shape, self.field.dtype.value)
+        return repr(about).encode() + self.values.tobytes()
+
 
 # Compressed images in blocks, pixels behind one another, images one by one in files, or
 # records that a plugin reads.
@@ -90,3 +141,56 @@ class DataSet(Protocol):
 
     def fingerprint(self) -> str:
         """SHA-256 over what the set is; paths and times have no part in it."""
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where a data set comes from."""
+
+    def prepare(self) -> None:
+        """Make what has to exist on disk before planning; usually nothing."""
+
+    def scan(self, cache: Path | None = None) -> DataSet:
+        """Read headers and block counts; nothing stays open.
+
+        `cache` is a folder for what takes long to find out.
+        """
+
+
+class Split(Enum):
+    """How the rows of a global batch are placed on ranks, in OneFlow's words.
+
+    No order depends on it: a rank is given rows of the same global batches.
+    """
+
+    ROWS = "split(0)"
+    """Each rank has its share of the rows."""
+
+    BROADCAST = "broadcast"
+    """Each rank has all rows, the same on every rank."""
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """Records that say what ranks are given; others are `split(0)`."""
+
+    @property
+    def split(self) -> Split | str:
+        """One of `Split`, or its value."""
+
+
+def split_of(records: object, loader: str) -> Split:
+    """What the records of `loader` say of themselves.
+
+    Raises:
+        PlanError: It is none of `Split`.
+    """
+    if not isinstance(records, Placed):
+        return Split.ROWS
+    try:
+        return Split(records.split)
+    except ValueError as error:
+        known = " or ".join(repr(one.value) for one in Split)
+        raise PlanError(
+            f"{loader}: its records say split={records.split!r}, and it must be {known}."
+        ) from error

@@ -11,9 +11,9 @@ import pytest
 from fake_cuda import FakeCuda
 from pydantic import ValidationError
 
+from dtsflow.arena.arena import Form
 from dtsflow.arena.device import CupyCuda, Device, open_device
 from dtsflow.arena.device_arena import DeviceArena
-from dtsflow.arena.form import Form
 from dtsflow.errors import ConfigError, MemoryPlanError, MissingPartError, PlanError, StationError
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.po.normalize import Normalize

@@ -14,11 +14,10 @@ import numpy.typing as npt
 import pytest
 from fake_cuda import FakeCuda, FakeStream
 
-from dtsflow.arena.arena import Delivery, Feed
+from dtsflow.arena.arena import Delivery, Feed, Form
 from dtsflow.arena.cuda import Cuda
 from dtsflow.arena.device import open_device
 from dtsflow.arena.device_arena import DeviceArena
-from dtsflow.arena.form import Form
 from dtsflow.arena.staging import reserve_staging
 from dtsflow.errors import ClosedError, DecodeError, MemoryPlanError, MissingPartError, PlanError
 from dtsflow.memory.align import ALIGN
@@ -26,12 +25,11 @@ from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
 from dtsflow.po.normalize import Normalize
 from dtsflow.spec import ImageSpec
-from dtsflow.station.turns import ZONES, Turns
+from dtsflow.station.double_buffer import ZONES, Turns
 from dtsflow.station.zone import Zone
-from dtsflow.tensor.dtensor import DTensor
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
-from dtsflow.tensor.tensor import Tensor
+from dtsflow.tensor.tensor import DTensor, Tensor
 
 TRAIN = Form(6, ImageSpec(5, 7, 3, DType.FP16), 4)
 VAL = Form(4, ImageSpec(3, 4, 3, DType.FP16), 3)

@@ -8,13 +8,12 @@ from collections.abc import Callable
 import pytest
 from fake_cuda import FakeCuda
 
-from dtsflow.arena.device_arena import DeviceArena
-from dtsflow.arena.device_feed import DeviceFeed
-from dtsflow.arena.form import Form
+from dtsflow.arena.arena import Form
+from dtsflow.arena.device_arena import DeviceArena, DeviceFeed
 from dtsflow.errors import ClosedError, DecodeError, StallError, StationError
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.spec import ImageSpec
-from dtsflow.station.turns import Turns
+from dtsflow.station.double_buffer import Turns
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
 

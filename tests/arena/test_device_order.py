@@ -14,22 +14,21 @@ import pytest
 from fake_cuda import CONSUMER, COPIES, FakeCuda
 from fake_threads import DeadlockError, Scheduler
 
-from dtsflow.arena import device_arena, device_feed, slot_events, upload
-from dtsflow.arena.arena import Delivery
+from dtsflow.arena import cuda, device_arena, upload
+from dtsflow.arena import device_arena as device_feed
+from dtsflow.arena.arena import Delivery, Form
 from dtsflow.arena.device_arena import DeviceArena
-from dtsflow.arena.form import Form
 from dtsflow.arena.staging import reserve_staging
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
 from dtsflow.po.normalize import Normalize
 from dtsflow.spec import ImageSpec
-from dtsflow.station import turns as turns_module
-from dtsflow.station.turns import ZONES, Turns
+from dtsflow.station import double_buffer as turns_module
+from dtsflow.station.double_buffer import ZONES, Turns
 from dtsflow.station.zone import Zone
-from dtsflow.tensor.dtensor import DTensor
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
-from dtsflow.tensor.tensor import Tensor
+from dtsflow.tensor.tensor import DTensor, Tensor
 
 ROWS, CHUNKS, STEPS = 4, 2, 5
 NORMALIZE = Normalize(preset="cifar", dtype=DType.FP16)
@@ -237,7 +236,7 @@ HOST_SIDE: dict[str, tuple[type, str, Any]] = {
     ),
     "a pass begins after the copies of the one before": (DeviceArena, "_leave", _no_join),
     "a batch that a pass left in hand is taken back": (
-        slot_events.SlotEvents, "take_back_all", lambda _: None,
+        cuda.SlotEvents, "take_back_all", lambda _: None,
     ),
     "what stays on the host is copied": (upload.Upload, "delivery", _pinned),
     "closing waits for the copy stream": (DeviceArena, "close", lambda arena: arena._leave(1e6)),

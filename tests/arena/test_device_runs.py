@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import dtsflow
-from dtsflow.build import build
-from dtsflow.compose import compose
+from dtsflow.config.compose import compose
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
-from dtsflow.ranks.rank import Rank
+from dtsflow.pipeline.build import build
+from dtsflow.ranks.group import Rank
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
-from dtsflow.volume.format import Kind
+from dtsflow.volume.format.header import Kind
 
 Rows = list[tuple[Any, ...]]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from fake_cuda import FakeCuda
 
+from dtsflow.arena.arena import FieldForm, Form, image_form
 from dtsflow.arena.batch import Batch
 from dtsflow.arena.device_arena import DeviceArena
-from dtsflow.arena.form import FieldForm, Form, image_form
 from dtsflow.arena.host import Host
 from dtsflow.arena.staging import reserve_staging
 from dtsflow.errors import MemoryPlanError
@@ -19,7 +19,7 @@ from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
 from dtsflow.po.normalize import Normalize
 from dtsflow.spec import ImageSpec
-from dtsflow.station.turns import Turns
+from dtsflow.station.double_buffer import Turns
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtype import DType
 

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from dtsflow.arena.form import Form
+from dtsflow.arena.arena import Form
 from dtsflow.arena.host import Host
 from dtsflow.memory.align import ALIGN
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
 from dtsflow.spec import ImageSpec
-from dtsflow.station.turns import Turns
+from dtsflow.station.double_buffer import Turns
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape

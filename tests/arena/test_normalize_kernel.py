@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from dtsflow.arena.device import SOURCE
-from dtsflow.arena.finishing import KERNELS
+from dtsflow.arena.upload import KERNELS
 from dtsflow.po.normalize import Normalize
 from dtsflow.tensor.dtype import DType
 

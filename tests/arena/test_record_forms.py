@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from fake_cuda import FakeCuda
 
+from dtsflow.arena.arena import Form
 from dtsflow.arena.device_arena import DeviceArena
-from dtsflow.arena.form import Form
 from dtsflow.arena.host import Host
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
 from dtsflow.spec import Field, ImageSpec
-from dtsflow.station.turns import Turns
+from dtsflow.station.double_buffer import Turns
 from dtsflow.tensor.dtype import DType
 
 X, Y, Z = (

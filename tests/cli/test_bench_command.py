@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from dtsflow.cli.bench_pictures import names
 from dtsflow.cli.main import main
 from dtsflow.native.core import load
-from dtsflow.telemetry.po_examples import names
 
 QUICK = ["bench", "po", "--size", "16x12", "--images", "2", "--repeats", "2"]
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from dtsflow.cli.expansion import expand
+from dtsflow.cli.multirun import expand
 from dtsflow.errors import ConfigError
 
 

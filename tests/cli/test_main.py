@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from dtsflow import __version__
-from dtsflow.cli.commands import COMMANDS
-from dtsflow.cli.main import main
+from dtsflow.cli.main import COMMANDS, main
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
-from dtsflow.volume.format import Kind
+from dtsflow.volume.format.header import Kind
 
 Run = tuple[int, str, str]
 

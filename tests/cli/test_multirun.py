@@ -16,11 +16,11 @@ import pytest
 
 from dtsflow.arena.batch import Batch
 from dtsflow.cli.main import main
-from dtsflow.consumer.count import Counting
+from dtsflow.consumer.consumer import Counting
 from dtsflow.consumer.digits import DigitsLearner
-from dtsflow.telemetry.memory import resident_bytes
+from dtsflow.report.report import resident_bytes
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
-from dtsflow.volume.format import Kind
+from dtsflow.volume.format.header import Kind
 
 SWEEP = Path("runs/mine")
 OPEN_FILES = Path("/proc/self/fd")  # of this process, on Linux
@@ -215,7 +215,7 @@ def test_a_signal_ends_the_job_in_hand_and_the_sweep(
 KILLED = """
 import os, sys
 from dtsflow.cli.main import main
-from dtsflow.consumer.count import Counting
+from dtsflow.consumer.consumer import Counting
 take = Counting.take
 def taking(sink, batch):
     if os.path.exists("runs/mine/1") and batch.step == 2:

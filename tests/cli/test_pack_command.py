@@ -9,7 +9,7 @@ import pytest
 
 from dtsflow.cli.main import main
 from dtsflow.testing import jpeg
-from dtsflow.volume.access import open_volumes
+from dtsflow.volume.datasets.access import open_volumes
 
 Run = tuple[int, str, str]
 

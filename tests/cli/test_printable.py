@@ -1,4 +1,4 @@
-from dtsflow.cli.printable import printable
+from dtsflow.cli.terminal import printable
 
 
 def test_what_a_terminal_would_obey_is_shown_instead() -> None:

@@ -4,9 +4,9 @@ from queue import SimpleQueue
 
 import pytest
 
-from dtsflow.cli import signals as module
-from dtsflow.cli.signals import Signals
-from dtsflow.course import Stopping
+from dtsflow.cli import run as module
+from dtsflow.cli.run import Signals
+from dtsflow.pipeline.checkpoint import Stopping
 
 
 def test_a_signal_stops_the_run_and_handlers_are_back_afterwards(

@@ -6,10 +6,10 @@ import pytest
 
 from dtsflow.cli.main import main
 from dtsflow.errors import RanksError
-from dtsflow.ranks.auto import Auto
-from dtsflow.ranks.rank import Rank
+from dtsflow.ranks.config import Auto
+from dtsflow.ranks.group import Rank
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
-from dtsflow.volume.format import Kind
+from dtsflow.volume.format.header import Kind
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from dtsflow import run as run_module
 from dtsflow.arena.batch import Batch
 from dtsflow.cli.main import main
 from dtsflow.consumer.digest import Digesting
-from dtsflow.telemetry.folder import RunFolder
+from dtsflow.pipeline import run as run_module
+from dtsflow.pipeline.run_folder import RunFolder
 from dtsflow.testing import jpeg, write_block_volume
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
@@ -284,7 +284,7 @@ import queue, sys, threading
 from dtsflow.cli import entry, signals
 from dtsflow.consumer.digest import Digesting
 from dtsflow.reader import block_reader
-from dtsflow.station.turns import Turns
+from dtsflow.station.double_buffer import Turns
 handled = queue.SimpleQueue()
 handle, take = signals.Signals._came, Digesting.take
 

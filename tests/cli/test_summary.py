@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 import dtsflow
-from dtsflow.cli.summary import summary
+from dtsflow.cli.run import summary
 from dtsflow.testing import write_small_set
-from dtsflow.volume.format import Kind
+from dtsflow.volume.format.header import Kind
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from dtsflow.cli.main import main
 from dtsflow.testing import damage, jpeg, write_block_volume, write_small_set
-from dtsflow.volume.format import BLOCK_BYTES, Kind
+from dtsflow.volume.format.header import BLOCK_BYTES, Kind
 
 VERIFY = ["-m", "dtsflow", "verify"]
 Torchrun = Callable[..., tuple[list[int], str]]

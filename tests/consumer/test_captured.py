@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dtsflow.consumer.captured import Captured
+from dtsflow.consumer.softmax import Captured
 
 
 class FakeStream:

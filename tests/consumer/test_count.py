@@ -1,8 +1,7 @@
 import numpy as np
 
 from dtsflow.arena.batch import Batch
-from dtsflow.consumer.consumer import Consumer, PhaseSetting, Setting
-from dtsflow.consumer.count import Count
+from dtsflow.consumer.consumer import Consumer, Count, PhaseSetting, Setting
 
 
 def test_it_touches_no_array_of_a_batch_and_reports_nothing() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dtsflow.consumer.consumer import PhaseSetting, Setting
-from dtsflow.consumer.linear_fit import Line, LinearFit
+from dtsflow.consumer.softmax import Line, LinearFit
 from dtsflow.consumer.train import Train
 from dtsflow.errors import ConfigError
 from dtsflow.spec import Field

@@ -22,7 +22,7 @@ from dtsflow.errors import ConfigError, MissingPartError
 from dtsflow.spec import ImageSpec
 from dtsflow.tensor.dtype import DType
 from dtsflow.testing import write_small_set
-from dtsflow.volume.format import Kind
+from dtsflow.volume.format.header import Kind
 
 NAMES = ("a", "b", "c")
 SHAPE = (2, 3, 1)

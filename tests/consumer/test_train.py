@@ -15,7 +15,7 @@ from dtsflow.consumer.consumer import PhaseSetting, Resumable, Setting, Start
 from dtsflow.consumer.train import Train, Training
 from dtsflow.errors import ConfigError, TrainError
 from dtsflow.testing import write_small_set
-from dtsflow.volume.format import Kind
+from dtsflow.volume.format.header import Kind
 
 PHASES = {"train": PhaseSetting(0), "val": PhaseSetting(1)}
 
@@ -177,7 +177,7 @@ def counted(self, batch):
         os.kill(os.getpid(), signal.SIGKILL)
     return step(self, batch)
 digits.DigitsLearner.step = counted
-from dtsflow import run
+from dtsflow.pipeline import run
 run.SAVE_S = 0.0  # after each batch, as a long epoch would
 sys.exit(main(sys.argv[1:]))
 """

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 from turbojpeg import TurboJPEG
 
-from dtsflow.configurable import is_configurable
+from dtsflow.config.configurable import is_configurable
 from dtsflow.decode import Auto, Pillow, auto, turbojpeg
 from dtsflow.decode.pillow import PillowDecoder
 from dtsflow.errors import MissingPartError

@@ -14,8 +14,7 @@ from hypothesis.strategies import binary, integers, lists, sampled_from, tuples
 from PIL import Image, ImageOps
 from turbojpeg import TJSAMP_411, TJSAMP_440
 
-from dtsflow.decode.decoder import Decoder
-from dtsflow.decode.orientation import Orientation
+from dtsflow.decode.decoder import Decoder, Orientation
 from dtsflow.decode.pillow import PillowDecoder
 from dtsflow.decode.turbojpeg import TurboDecoder, load
 from dtsflow.errors import DecodeError, MissingPartError

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis.strategies import binary, integers
 from PIL import Image, ImageOps
 
-from dtsflow.decode.orientation import read_orientation, turn_upright, upright_size
+from dtsflow.decode.decoder import read_orientation, turn_upright, upright_size
 
 
 def exif(orientation: int, order: str = "<", kind: int = 3, values: int = 1) -> bytes:

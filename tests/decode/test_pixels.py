@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dtsflow.decode.pixels import PixelDecoder
+from dtsflow.decode.pillow import PixelDecoder
 from dtsflow.errors import DecodeError
 from dtsflow.spec import ImageSpec
 

@@ -1,6 +1,6 @@
 import pytest
 
-from dtsflow.decode.policy import MAX_PIXELS, Format, check_size, sniff
+from dtsflow.decode.decoder import MAX_PIXELS, Format, check_size, sniff
 from dtsflow.errors import DecodeError
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import dtsflow
 from dtsflow.interop.dlpack import Bfloat16
-from dtsflow.run import Run
+from dtsflow.pipeline.run import Run
 from dtsflow.testing import jpeg, write_block_volume
 
 jax = pytest.importorskip("jax", reason="the extra 'jax' is not installed")

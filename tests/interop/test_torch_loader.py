@@ -12,9 +12,9 @@ import pytest
 
 import dtsflow
 from dtsflow.errors import ClosedError, ConfigError, DtsflowError, PlanError
-from dtsflow.run import Run
+from dtsflow.pipeline.run import Run
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
-from dtsflow.volume.format import Kind
+from dtsflow.volume.format.header import Kind
 
 torch = pytest.importorskip("torch", reason="the extra 'torch' is not installed")
 

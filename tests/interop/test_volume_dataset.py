@@ -9,7 +9,7 @@ import dtsflow
 from dtsflow.decode import Auto
 from dtsflow.errors import ConfigError, DecodeError, SetError
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
-from dtsflow.volume.format import Kind
+from dtsflow.volume.format.header import Kind
 
 torch = pytest.importorskip("torch", reason="the extra 'torch' is not installed")
 

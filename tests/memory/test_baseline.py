@@ -1,14 +1,12 @@
 import pytest
 
 from dtsflow.errors import MemoryPlanError
-from dtsflow.memory.baseline import allocate_baseline
-from dtsflow.memory.input_buffer import InputBuffer
-from dtsflow.memory.plan import MemoryPlan
-from dtsflow.memory.plan_config import Optimizer, PlanConfig
-from dtsflow.memory.region import Region
-from dtsflow.tensor.dtensor import DTensor
+from dtsflow.memory.device_plan import allocate_baseline
+from dtsflow.memory.plan import InputBuffer, MemoryPlan
+from dtsflow.memory.region import Optimizer, PlanConfig, Region
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
+from dtsflow.tensor.tensor import DTensor
 
 INPUT = InputBuffer(8, Shape(1, 4, 4, 3), DType.FP32)
 COMMON = [

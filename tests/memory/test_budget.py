@@ -2,8 +2,8 @@ import pytest
 from pydantic import ValidationError
 
 from dtsflow.errors import MemoryPlanError
-from dtsflow.memory import budget
-from dtsflow.memory.budget import Budget
+from dtsflow.memory import device_plan
+from dtsflow.memory.device_plan import Budget
 
 
 def test_a_plan_of_exactly_the_limit_is_allowed_and_a_byte_more_is_not() -> None:
@@ -21,7 +21,7 @@ def test_the_three_biggest_entries_are_named_biggest_first() -> None:
 
 
 def test_auto_is_what_the_machine_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "memory_limit", lambda: 123)
+    monkeypatch.setattr(device_plan, "memory_limit", lambda: 123)
     assert Budget().allowed_bytes() == 123
     assert Budget(limit=7).allowed_bytes() == 7
 

@@ -4,14 +4,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from dtsflow.build import build
-from dtsflow.compose import compose
+from dtsflow.config.compose import compose
 from dtsflow.errors import ConfigError, MemoryPlanError
 from dtsflow.memory import Budget
 from dtsflow.memory.device_plan import device_plan
-from dtsflow.memory.input_buffer import InputBuffer
-from dtsflow.memory.plan import MemoryPlan
+from dtsflow.memory.plan import InputBuffer, MemoryPlan
 from dtsflow.memory.region import Region
+from dtsflow.pipeline.build import build
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
 

@@ -1,5 +1,4 @@
-from dtsflow.memory.input_buffer import InputBuffer
-from dtsflow.memory.plan import MemoryPlan
+from dtsflow.memory.plan import InputBuffer, MemoryPlan
 from dtsflow.memory.region import Region
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape

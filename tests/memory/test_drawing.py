@@ -2,9 +2,9 @@ import pytest
 
 from dtsflow.memory.drawing import draw, human_bytes
 from dtsflow.memory.region import Region
-from dtsflow.tensor.dtensor import DTensor
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
+from dtsflow.tensor.tensor import DTensor
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,7 @@ import pytest
 from dtsflow.errors import MemoryPlanError
 from dtsflow.memory.gradient_slots import GradientSlots
 from dtsflow.memory.plan import MemoryPlan
-from dtsflow.memory.plan_config import PlanConfig
-from dtsflow.memory.region import Region
-from dtsflow.memory.variant import Variant
+from dtsflow.memory.region import PlanConfig, Region, Variant
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
 

@@ -3,10 +3,8 @@ from hypothesis import given
 from hypothesis.strategies import builds, integers, lists, tuples
 
 from dtsflow.errors import MemoryPlanError
-from dtsflow.memory.named_range import NAMED_RANGES, named_range
-from dtsflow.memory.plan import MemoryPlan
-from dtsflow.memory.plan_config import PlanConfig
-from dtsflow.memory.region import Region
+from dtsflow.memory.plan import NAMED_RANGES, MemoryPlan, named_range
+from dtsflow.memory.region import PlanConfig, Region
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
 

@@ -3,8 +3,7 @@ from pydantic import ValidationError
 
 from dtsflow.errors import MemoryPlanError
 from dtsflow.memory.plan import MemoryPlan
-from dtsflow.memory.plan_config import PlanConfig
-from dtsflow.memory.region import Region
+from dtsflow.memory.region import PlanConfig, Region
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
 

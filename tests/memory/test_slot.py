@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import builds, integers, sampled_from
 
-from dtsflow.memory.region import Region
-from dtsflow.memory.slot import channel_alignment, padded_channels, slot_bytes
+from dtsflow.memory.region import Region, channel_alignment, padded_channels, slot_bytes
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
 

@@ -15,10 +15,8 @@ and of FP16 align256(2e + 16): half of these; but images are padded to 4 channel
 
 from typing import Final
 
-from dtsflow.memory.input_buffer import InputBuffer
-from dtsflow.memory.plan import MemoryPlan
-from dtsflow.memory.plan_config import PlanConfig
-from dtsflow.memory.region import Region
+from dtsflow.memory.plan import InputBuffer, MemoryPlan
+from dtsflow.memory.region import PlanConfig, Region
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import floats, lists, text
 
+from dtsflow.memory.drawing import draw_svg, spread
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
-from dtsflow.memory.svg import draw_svg, spread
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
 

@@ -5,8 +5,7 @@ import pytest
 
 from dtsflow.errors import MemoryPlanError
 from dtsflow.memory.plan import MemoryPlan
-from dtsflow.memory.region import Region
-from dtsflow.memory.slot import slot_bytes
+from dtsflow.memory.region import Region, slot_bytes
 from dtsflow.memory.validation import (
     check_alignment,
     check_contiguity,
@@ -14,9 +13,9 @@ from dtsflow.memory.validation import (
     check_region_order,
     validate,
 )
-from dtsflow.tensor.dtensor import DTensor
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
+from dtsflow.tensor.tensor import DTensor
 
 ONE = Shape(1, 1, 1, 1)
 LAYERS = ["BN_BIAS", "BN_WEIGHT", "FC_BIAS", "FC_WEIGHT", "FIRST_CONV", "DEEP_CONV"]

@@ -5,11 +5,8 @@ from hypothesis import given
 from hypothesis.strategies import builds, integers, lists, sampled_from, tuples
 
 from dtsflow.errors import MemoryPlanError
-from dtsflow.memory.input_buffer import InputBuffer
-from dtsflow.memory.plan import MemoryPlan
-from dtsflow.memory.region import Region
-from dtsflow.memory.slot import slot_bytes
-from dtsflow.memory.variant import Variant
+from dtsflow.memory.plan import InputBuffer, MemoryPlan
+from dtsflow.memory.region import Region, Variant, slot_bytes
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
 

@@ -19,11 +19,10 @@ from dtsflow.decode import turbojpeg
 from dtsflow.decode.pillow import PillowDecoder
 from dtsflow.decode.turbojpeg import TurboDecoder
 from dtsflow.errors import DecodeError
-from dtsflow.native.core import load
-from dtsflow.native.steps import CASTS, OWN_FIRST, STEP_NUMBERS, Status, StepKind
+from dtsflow.native.core import CASTS, OWN_FIRST, STEP_NUMBERS, Status, StepKind, load
+from dtsflow.po.geometry import resample
 from dtsflow.po.normalize import Normalize
-from dtsflow.po.resample import resample
-from dtsflow.seed import philox
+from dtsflow.seed import address
 from dtsflow.tensor.dtype import DType
 
 found = load()
@@ -305,8 +304,8 @@ def test_a_crop_that_leaves_the_image_is_padded_with_zeros(y: int, x: int, h: in
 
 def test_philox_gives_the_reference_words() -> None:
     counters = np.random.default_rng(0).integers(0, 1 << 32, (1000, 4), np.uint32)
-    words = philox.philox4x32(counters, (7, 0xFFFFFFFF))
-    assert np.array_equal(words, philox._encrypt(counters, (7, 0xFFFFFFFF)))
+    words = address.philox4x32(counters, (7, 0xFFFFFFFF))
+    assert np.array_equal(words, address._encrypt(counters, (7, 0xFFFFFFFF)))
 
 
 def hostile() -> dict[str, bytes]:

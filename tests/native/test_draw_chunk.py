@@ -11,11 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dtsflow.configurable import configurable
-from dtsflow.decode.policy import MAX_PIXELS
-from dtsflow.native.core import load
-from dtsflow.native.drawing import DrawKind
-from dtsflow.native.steps import CASTS, STEP_NUMBERS, Status, StepKind
+from dtsflow.config.configurable import configurable
+from dtsflow.decode.decoder import MAX_PIXELS
+from dtsflow.native.core import CASTS, STEP_NUMBERS, DrawKind, Status, StepKind, load
 from dtsflow.po import (
     CenterCrop,
     Chain,
@@ -40,11 +38,10 @@ from dtsflow.po import (
     Resize,
     TrivialAugmentWide,
 )
-from dtsflow.po.fused import Chosen, FusedProgram
+from dtsflow.po.native import Chosen, FusedProgram, drawings
 from dtsflow.po.operation import Draws, Operation, Params, Sizes
 from dtsflow.po.program import Program
-from dtsflow.po.recipe import drawings
-from dtsflow.po.shrink import can_shrink, choose_scales, shrink
+from dtsflow.po.resize import can_shrink, choose_scales, shrink
 from dtsflow.seed.address import pass_words
 from dtsflow.spec import ImageSpec
 from dtsflow.tensor.dtype import DType

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dtsflow.native.core import load
-from dtsflow.native.steps import CASTS, STEP_NUMBERS, Status, StepKind
+from dtsflow.native.core import CASTS, STEP_NUMBERS, Status, StepKind, load
 from dtsflow.po import Normalize
 from dtsflow.po.operation import NOTHING
 from dtsflow.tensor.dtype import DType

@@ -9,8 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from dtsflow.decode.turbojpeg import TurboDecoder
-from dtsflow.native.core import load
-from dtsflow.native.steps import Status
+from dtsflow.native.core import Status, load
 from dtsflow.po import (
     CenterCrop,
     Chain,
@@ -33,10 +32,9 @@ from dtsflow.po import (
     Resize,
 )
 from dtsflow.po.affine import Interpolation
-from dtsflow.po.border import BORDERS
-from dtsflow.po.fill import Fill
-from dtsflow.po.fused import Chosen, FusedProgram, Rows, Stored, divide
-from dtsflow.po.operation import Operation
+from dtsflow.po.geometry import BORDERS
+from dtsflow.po.native import Chosen, FusedProgram, Rows, Stored, divide
+from dtsflow.po.operation import Fill, Operation
 from dtsflow.spec import ImageSpec
 from dtsflow.tensor.dtype import DType
 from dtsflow.testing import jpeg

@@ -14,8 +14,7 @@ from dtsflow.native.core import load
 from dtsflow.po import CutMix, Mixup
 from dtsflow.po.mixup import MIX, mix_labels, mixed_labels, pair
 from dtsflow.po.operation import Params
-from dtsflow.tensor.bfloat16 import to_bfloat16
-from dtsflow.tensor.dtype import DType
+from dtsflow.tensor.dtype import DType, to_bfloat16
 
 found = load()
 if found is None:

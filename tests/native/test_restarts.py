@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from dtsflow.native.core import load
-from dtsflow.native.steps import CASTS, STEP_NUMBERS, Status, StepKind
+from dtsflow.native.core import CASTS, STEP_NUMBERS, Status, StepKind, load
 from dtsflow.tensor.dtype import DType
 
 found = load()

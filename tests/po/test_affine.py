@@ -10,9 +10,8 @@ from pydantic import ValidationError
 
 from dtsflow.errors import PlanError
 from dtsflow.po import RandomAffine, RandomRotation
-from dtsflow.po.affine import backwards
+from dtsflow.po.affine import POINT_BITS, Floats, backwards
 from dtsflow.po.operation import Draws, Params
-from dtsflow.po.warp import POINT_BITS, Floats
 from dtsflow.seed.draws import operation_draws
 from dtsflow.spec import ImageSpec
 

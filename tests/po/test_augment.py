@@ -8,14 +8,20 @@ from PIL import Image, ImageEnhance, ImageOps
 from pydantic import ValidationError
 
 from dtsflow.errors import PlanError
-from dtsflow.native.steps import StepKind
-from dtsflow.po import substep
-from dtsflow.po.augment import RandAugment, TrivialAugmentWide
-from dtsflow.po.augmentation import Augmentation, substeps
-from dtsflow.po.jitter import JITTER
+from dtsflow.native.core import StepKind
+from dtsflow.po import augment
+from dtsflow.po.affine import MAP
+from dtsflow.po.augment import (
+    BITS,
+    FACTOR,
+    THRESHOLD,
+    Augmentation,
+    RandAugment,
+    TrivialAugmentWide,
+    substeps,
+)
+from dtsflow.po.color import JITTER
 from dtsflow.po.operation import Draws
-from dtsflow.po.substep import BITS, FACTOR, THRESHOLD
-from dtsflow.po.warp import MAP
 from dtsflow.spec import ImageSpec
 
 Pixels = npt.NDArray[np.uint8]
@@ -39,7 +45,7 @@ def augmented(image: Pixels, name: str, magnitude: float) -> Pixels:
         fill=0,
     )
     out = np.empty_like(image)
-    substep.apply(image, out, rows[0])
+    augment.apply_substep(image, out, rows[0])
     return out
 
 

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import integers, sampled_from
 
-from dtsflow.po.border import BORDERS, Border, cut, frames, margins, sources
-from dtsflow.po.window import windows
+from dtsflow.po.geometry import BORDERS, Border, cut, frames, margins, sources, windows
 
 MIRRORS: tuple[Border, ...] = ("edge", "reflect", "symmetric")
 

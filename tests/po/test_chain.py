@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dtsflow.configurable import is_configurable
+from dtsflow.config.configurable import is_configurable
 from dtsflow.errors import PlanError
 from dtsflow.po import (
     CenterCrop,
@@ -24,7 +24,7 @@ from dtsflow.po import (
     TrivialAugmentWide,
 )
 from dtsflow.po.operation import Draws, Image, Operation, Params, Pixels, Row, Sizes
-from dtsflow.po.scheduled import Scheduled
+from dtsflow.po.schedule import Scheduled
 from dtsflow.spec import ImageSpec
 from dtsflow.tensor.dtype import DType
 

@@ -16,8 +16,7 @@ from dtsflow.po import (
     RandomHorizontalFlip,
     RandomResizedCrop,
 )
-from dtsflow.po.branch import Branch
-from dtsflow.po.cut_chain import CutChain
+from dtsflow.po.chain import Branch, CutChain
 from dtsflow.po.operation import Operation
 from dtsflow.spec import ImageSpec
 from dtsflow.tensor.dtype import DType

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from dtsflow import po
-from dtsflow.configurable import is_configurable
+from dtsflow.config.configurable import is_configurable
 from dtsflow.po.fingerprint import fingerprint_fact
-from dtsflow.po.record_operation import Arrays, Draws
+from dtsflow.po.records import Arrays, Draws
 from dtsflow.spec import Field
 
 # As the first states have them; each is a whole fact. None may ever change.

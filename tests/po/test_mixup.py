@@ -14,8 +14,7 @@ from dtsflow.po import CutMix, Mixup
 from dtsflow.po.mixup import MIX, check_rows, pair, soft_labels, symmetric_beta
 from dtsflow.po.operation import Draws, Params
 from dtsflow.seed.draws import batch_draws
-from dtsflow.tensor.bfloat16 import from_bfloat16, to_bfloat16
-from dtsflow.tensor.dtype import DType
+from dtsflow.tensor.dtype import DType, from_bfloat16, to_bfloat16
 
 FLOATS = (DType.FP32, DType.FP16, DType.BF16)
 

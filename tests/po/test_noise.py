@@ -3,9 +3,9 @@ import numpy.typing as npt
 import pytest
 from pydantic import ValidationError
 
-from dtsflow.po.noise import GaussianNoise
+from dtsflow.po.blur import GaussianNoise
 from dtsflow.po.operation import Draws
-from dtsflow.seed.philox import philox4x32
+from dtsflow.seed.address import philox4x32
 
 Image = npt.NDArray[np.uint8]
 GRAY = np.full((300, 301, 3), 128, np.uint8)

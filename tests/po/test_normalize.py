@@ -14,8 +14,7 @@ from dtsflow.po import Normalize
 from dtsflow.po.normalize import PRESETS
 from dtsflow.po.operation import NOTHING
 from dtsflow.spec import ImageSpec
-from dtsflow.tensor.bfloat16 import to_bfloat16
-from dtsflow.tensor.dtype import DType
+from dtsflow.tensor.dtype import DType, to_bfloat16
 
 ROW = np.zeros(1, NOTHING)[0]
 RAMP = np.repeat(np.arange(256, dtype=np.uint8).reshape(16, 16, 1), 3, axis=2)

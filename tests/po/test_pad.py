@@ -4,7 +4,7 @@ from pydantic import ValidationError
 
 from dtsflow.errors import PlanError
 from dtsflow.po import Pad
-from dtsflow.po.border import BORDERS, Border
+from dtsflow.po.geometry import BORDERS, Border
 from dtsflow.po.operation import Draws
 from dtsflow.spec import ImageSpec
 

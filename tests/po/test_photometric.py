@@ -8,8 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from dtsflow.errors import PlanError
-from dtsflow.native.core import load
-from dtsflow.native.steps import Status
+from dtsflow.native.core import Status, load
 from dtsflow.po import (
     CenterCrop,
     Chain,
@@ -27,7 +26,7 @@ from dtsflow.po import (
     Resize,
     TrivialAugmentWide,
 )
-from dtsflow.po.fused import Chosen, FusedProgram, Rows, Stored, divide
+from dtsflow.po.native import Chosen, FusedProgram, Rows, Stored, divide
 from dtsflow.po.operation import Operation
 from dtsflow.spec import ImageSpec
 from dtsflow.tensor.dtype import DType

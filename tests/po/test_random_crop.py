@@ -3,7 +3,7 @@ import pytest
 
 from dtsflow.errors import PlanError
 from dtsflow.po import Chain, RandomCrop
-from dtsflow.po.border import BORDERS, Border
+from dtsflow.po.geometry import BORDERS, Border
 from dtsflow.po.operation import Params
 from dtsflow.spec import ImageSpec
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis.strategies import integers, sampled_from
 from PIL import Image
 
-from dtsflow.po.resample import resample
+from dtsflow.po.geometry import resample
 
 side = integers(1, 40)
 

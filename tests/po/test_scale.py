@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from dtsflow.po import RandomScale
 from dtsflow.po.operation import Params
-from dtsflow.po.scale import SCALED
+from dtsflow.po.resize import SCALED
 from dtsflow.seed.draws import operation_draws
 from dtsflow.spec import ImageSpec
 

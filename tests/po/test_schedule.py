@@ -6,12 +6,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dtsflow.errors import ConfigError
-from dtsflow.po.chain import Chain
+from dtsflow.po.chain import Chain, describe
 from dtsflow.po.crop import RandomResizedCrop
-from dtsflow.po.describe import describe
 from dtsflow.po.flip import RandomHorizontalFlip
-from dtsflow.po.schedule import MOST_EPOCHS, Schedule
-from dtsflow.po.scheduled import Scheduled
+from dtsflow.po.schedule import MOST_EPOCHS, Schedule, Scheduled
 
 CROP = "dtsflow.po.RandomResizedCrop"
 

@@ -6,8 +6,7 @@ from PIL import Image, ImageOps
 from pydantic import ValidationError
 
 from dtsflow.errors import PlanError
-from dtsflow.po.autocontrast import RandomAutocontrast
-from dtsflow.po.grayscale import RandomGrayscale
+from dtsflow.po.color import RandomAutocontrast, RandomGrayscale
 from dtsflow.po.operation import Draws, Operation
 from dtsflow.spec import ImageSpec
 

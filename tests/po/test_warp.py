@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis.strategies import integers, sampled_from
 from PIL import Image
 
-from dtsflow.po.affine import backwards
+from dtsflow.po.affine import MAP, POINT_BITS, SAMPLINGS, Sampling, backwards, maps, warp
 from dtsflow.po.operation import Params
-from dtsflow.po.warp import MAP, POINT_BITS, SAMPLINGS, Sampling, maps, warp
 
 Pixels = npt.NDArray[np.uint8]
 ONE = 1 << POINT_BITS

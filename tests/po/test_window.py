@@ -1,6 +1,6 @@
 import numpy as np
 
-from dtsflow.po.window import WINDOW, same_size, sides, windows
+from dtsflow.po.geometry import WINDOW, same_size, sides, windows
 
 
 def test_a_single_size_is_a_square() -> None:

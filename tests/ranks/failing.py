@@ -10,7 +10,7 @@ from pathlib import Path
 from dtsflow.arena.batch import Batch
 from dtsflow.cli import entry
 from dtsflow.consumer.digest import Digesting
-from dtsflow.station.turns import Turns
+from dtsflow.station.double_buffer import Turns
 
 RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "RANK")  # as a launcher tells it
 FAILING = 1  # the rank

@@ -7,7 +7,7 @@ from types import FrameType
 
 from dtsflow.arena.batch import Batch
 from dtsflow.cli import entry
-from dtsflow.cli.signals import Signals
+from dtsflow.cli.run import Signals
 from dtsflow.consumer.digest import Digesting
 
 READY = "holding a batch"

@@ -7,7 +7,7 @@ import threading
 from dtsflow.arena.batch import Batch
 from dtsflow.cli import entry
 from dtsflow.consumer.digest import Digesting
-from dtsflow.run import Run
+from dtsflow.pipeline.run import Run
 
 FAILING = 1  # the rank
 AT = (1, 2)  # epoch and step of the batch with which it does

@@ -5,7 +5,7 @@ import sys
 
 import dtsflow
 from dtsflow.consumer.consumer import PhaseSetting, Setting
-from dtsflow.run import Run
+from dtsflow.pipeline.run import Run
 
 STEP = 5  # the batch at which it happens
 

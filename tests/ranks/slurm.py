@@ -15,7 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 from types import FrameType
 
-from dtsflow.ranks.notes import write_note
+from dtsflow.ranks.file_rendezvous import write_note
 
 TASKS = Path("tasks")  # a note of each task's process
 NOTED = Path("scontrol.txt")

@@ -1,6 +1,6 @@
 import pytest
 
-from dtsflow.configurable import is_configurable
+from dtsflow.config.configurable import is_configurable
 from dtsflow.errors import RanksError
 from dtsflow.ranks import Auto, Env, Mpi, Single
 

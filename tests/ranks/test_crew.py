@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis.strategies import integers
 
 from dtsflow.errors import CommonError, PackError
-from dtsflow.ranks.crew import Crew
-from dtsflow.ranks.rank import Rank
+from dtsflow.ranks.collective import Crew
+from dtsflow.ranks.group import Rank
 
 
 class Saying:

@@ -4,8 +4,8 @@ from typing import NoReturn
 import pytest
 
 from dtsflow.errors import CommonError, PlanError
-from dtsflow.ranks.failure import ending_all
-from dtsflow.ranks.rank import Rank
+from dtsflow.ranks.collective import ending_all
+from dtsflow.ranks.group import Rank
 
 
 class AbortedError(Exception):

@@ -18,9 +18,9 @@ def test_without_mpi4py_the_package_of_ranks_can_be_imported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-    for name in ("dtsflow.ranks.mpi", "dtsflow.ranks.auto"):
+    for name in ("dtsflow.ranks.mpi", "dtsflow.ranks.config"):
         monkeypatch.delitem(sys.modules, name)
-    assert importlib.import_module("dtsflow.ranks.auto").Auto().join(None, {}).rank.size == 1
+    assert importlib.import_module("dtsflow.ranks.config").Auto().join(None, {}).rank.size == 1
 
 
 def test_a_world_of_one_process_where_several_were_started_is_refused() -> None:

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from dtsflow.ranks import neighbours
-from dtsflow.ranks.neighbours import Neighbours
+from dtsflow.ranks import mpi
+from dtsflow.ranks.mpi import Neighbours
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
 
@@ -14,7 +14,7 @@ SLEEPS = "import time; print(flush=True); time.sleep(600)"
 
 
 def test_the_others_are_ended_and_this_one_and_strangers_are_not() -> None:
-    space = neighbours.told().partition(" ")[2]
+    space = mpi.process_identity().partition(" ")[2]
     words = [sys.executable, "-c", SLEEPS]
     with (
         subprocess.Popen(words, stdout=subprocess.PIPE) as other,
@@ -22,7 +22,7 @@ def test_the_others_are_ended_and_this_one_and_strangers_are_not() -> None:
     ):
         try:
             found = Neighbours(
-                [neighbours.told(), f"{other.pid} {space}", f"{stranger.pid} pid:[1]"]
+                [mpi.process_identity(), f"{other.pid} {space}", f"{stranger.pid} pid:[1]"]
             )
             found.kill()
             assert other.wait(60) == -signal.SIGKILL
@@ -34,7 +34,7 @@ def test_the_others_are_ended_and_this_one_and_strangers_are_not() -> None:
 
 
 def test_a_process_that_has_ended_is_none() -> None:
-    space = neighbours.told().partition(" ")[2]
+    space = mpi.process_identity().partition(" ")[2]
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         ended.wait()
     Neighbours([f"{ended.pid} {space}"]).kill()

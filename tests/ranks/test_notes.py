@@ -2,7 +2,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from dtsflow.ranks.notes import read_note, write_first, write_note
+from dtsflow.ranks.file_rendezvous import read_note, write_first, write_note
 
 
 def test_a_note_replaces_the_one_before(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis.strategies import integers, lists, sets
 
-from dtsflow.ranks.placement import Whereabouts, place
+from dtsflow.ranks.launcher import Whereabouts, place
 
 
 def at(node: str, cpus: tuple[int, ...] = (0,), local: int | None = None) -> Whereabouts:

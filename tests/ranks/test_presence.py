@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from dtsflow.errors import RanksError
-from dtsflow.ranks.presence import Presence, has_died
+from dtsflow.ranks.file_rendezvous import Presence, has_died
 
 HOLDING = """
 import sys
 from pathlib import Path
-from dtsflow.ranks.presence import Presence
+from dtsflow.ranks.file_rendezvous import Presence
 presence = Presence(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.readline()

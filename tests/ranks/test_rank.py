@@ -2,7 +2,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from dtsflow.ranks.rank import Rank
+from dtsflow.ranks.group import Rank
 
 
 def test_a_rank_is_alone_on_its_node_unless_told_otherwise() -> None:

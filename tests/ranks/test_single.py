@@ -1,10 +1,9 @@
 import pytest
 
-from dtsflow.configurable import is_configurable
+from dtsflow.config.configurable import is_configurable
 from dtsflow.errors import RanksError
 from dtsflow.ranks import Single
-from dtsflow.ranks.group import broadcast
-from dtsflow.ranks.rank import Rank
+from dtsflow.ranks.group import Rank, broadcast
 
 
 def test_without_a_launcher_this_process_is_rank_0_of_1() -> None:

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtsflow.errors import PlanError
-from dtsflow.reader.merging import Mixing
+from dtsflow.reader.interleave import Mixing
 from dtsflow.reader.order import Order, Rows, Shuffle, Tail, window_blocks
 from dtsflow.reader.streaming import slot_blocks, streaming_bytes
 from dtsflow.seed.address import Purpose, window_sub
-from dtsflow.seed.permutation import permutation
-from dtsflow.volume.format import BLOCK_BYTES
+from dtsflow.seed.draws import permutation
+from dtsflow.volume.format.header import BLOCK_BYTES
 
 
 class Sample(NamedTuple):

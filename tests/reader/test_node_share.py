@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis.strategies import DrawFn, composite, integers, lists, permutations
 
-from dtsflow.reader.node_share import node_share
 from dtsflow.reader.order import Ints
+from dtsflow.reader.resident import node_share
 
 
 def ints(*numbers: int) -> Ints:

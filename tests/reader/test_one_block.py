@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from dtsflow.errors import BlockError, ClosedError, VolumeError
-from dtsflow.reader import one_block
-from dtsflow.reader.one_block import KEPT_INDEXES, SingleSamples, read_block
+from dtsflow.reader import random_access
+from dtsflow.reader.random_access import KEPT_INDEXES, SingleSamples, read_block
 from dtsflow.testing import damage, write_block_set, write_block_volume, write_small_set
-from dtsflow.volume.format import BLOCK_BYTES, Kind
-from dtsflow.volume.scan import scan
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.datasets.scan import scan
+from dtsflow.volume.datasets.volume_set import VolumeSet
+from dtsflow.volume.format.header import BLOCK_BYTES, Kind
 
 BLOCKS = [[(b"first", 1), (b"second one", 2)], [], [(b"third", 0)]]
 
@@ -68,13 +68,13 @@ def test_a_block_is_checked_once_and_a_trusted_one_never(
     volumes: VolumeSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked: list[int] = []
-    whole = one_block.read_block
+    whole = random_access.read_block
 
     def reading(volumes: VolumeSet, block: int, **stop: Any) -> Any:
         checked.append(block)
         return whole(volumes, block, **stop)
 
-    monkeypatch.setattr(one_block, "read_block", reading)
+    monkeypatch.setattr(random_access, "read_block", reading)
     singles = SingleSamples(volumes)
     singles.trust(0)
     for _ in range(2):
@@ -96,7 +96,7 @@ def test_few_indexes_are_kept_and_no_block_is_checked_again(
         return None, volumes.index(block, whole[block])
 
     whole = [read_block(volumes, block)[0] for block in range(number)]
-    monkeypatch.setattr(one_block, "read_block", checking)
+    monkeypatch.setattr(random_access, "read_block", checking)
     singles = SingleSamples(volumes)
     for _ in range(2):
         for block in range(number):

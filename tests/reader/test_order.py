@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from dtsflow.errors import PlanError
 from dtsflow.reader.order import Order, Rows, Shuffle, Tail, auto_lanes, window_blocks
 from dtsflow.seed.address import Purpose, window_sub
-from dtsflow.seed.permutation import permutation
+from dtsflow.seed.draws import permutation
 
 GRID = [(26, 6), (10, 3), (34, 16), (7, 3), (3, 4), (1, 4), (1003, 24)]
 

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtsflow.reader.merging import Mixing
+from dtsflow.reader.interleave import Mixing
 from dtsflow.reader.order import Order, Shuffle, Tail
-from dtsflow.reader.own_places import OwnPlaces
+from dtsflow.reader.rows import OwnPlaces
 
 
 @st.composite

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtsflow.reader.order import Order, Shuffle
-from dtsflow.reader.portions import Portions
+from dtsflow.reader.rows import Portions
 
 
 @given(st.integers(1, 50), st.integers(1, 4), st.integers(1, 6), st.data())

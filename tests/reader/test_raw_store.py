@@ -11,17 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtsflow.errors import ClosedError, StallError, VolumeError
-from dtsflow.reader import image_reader, patient_file, raw
-from dtsflow.reader.block_reader import Verify
-from dtsflow.reader.image_reader import SingleImages
+from dtsflow.reader import block_io, files, files_on_demand
+from dtsflow.reader.block_io import Verify
+from dtsflow.reader.files import RawStore, raw_bytes
+from dtsflow.reader.files_on_demand import SingleImages
 from dtsflow.reader.order import EpochOrder, Order, Rows, Shuffle, Tail
-from dtsflow.reader.portions import Portions
-from dtsflow.reader.raw import RawStore, raw_bytes
-from dtsflow.reader.samples import Samples
-from dtsflow.reader.selection import Selection
-from dtsflow.volume.exact_read import read_into
-from dtsflow.volume.raw import Raw
-from dtsflow.volume.raw_set import RawSet
+from dtsflow.reader.rows import Portions, Selection
+from dtsflow.reader.store import Samples
+from dtsflow.volume.datasets.config import Raw
+from dtsflow.volume.datasets.images import RawSet
+from dtsflow.volume.format.io import read_into
 
 
 def content(sample_id: int) -> bytes:
@@ -101,7 +100,7 @@ def test_every_row_of_every_pass_has_its_bytes(
     chunk = data.draw(st.integers(1, 12), "chunk")
     portions = Portions(order, own, min(chunk, len(own) * q), selection)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(raw, "AHEAD_BYTES", data.draw(st.sampled_from([0, 50, 10_000]), "ahead"))
+        patch.setattr(files, "AHEAD_BYTES", data.draw(st.sampled_from([0, 50, 10_000]), "ahead"))
         with reading(images, portions, data.draw(st.integers(1, 5), "threads")) as store:
             for number in range(3):
                 steps = range(data.draw(st.integers(0, order.steps - 1)), order.steps)
@@ -114,7 +113,7 @@ def test_every_row_of_every_pass_has_its_bytes(
 def test_no_more_is_read_ahead_than_there_is_room_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(raw, "AHEAD_BYTES", 100)
+    monkeypatch.setattr(files, "AHEAD_BYTES", 100)
     images = make(tmp_path, 60)
     order = order_of(images, 2, shuffle=Shuffle.NONE)
     portions = Portions(order, range(1), 2)
@@ -129,7 +128,7 @@ def test_no_more_is_read_ahead_than_there_is_room_for(
             enough.set()
         return read_into(descriptor, memory, *rest, **stop)  # type: ignore[arg-type]  # as it was asked
 
-    monkeypatch.setattr(image_reader, "read_into", recording)
+    monkeypatch.setattr(files_on_demand, "read_into", recording)
     with reading(images, portions, 1) as store:
         store.begin(order.epoch(0), range(order.steps))
         assert enough.wait(20)
@@ -140,7 +139,7 @@ def test_no_more_is_read_ahead_than_there_is_room_for(
 def test_several_workers_take_their_rows_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(raw, "AHEAD_BYTES", 0)
+    monkeypatch.setattr(files, "AHEAD_BYTES", 0)
     images = make(tmp_path, 97)
     order = order_of(images, 8, lanes=2)
     portions = Portions(order, range(2), 3)
@@ -211,7 +210,7 @@ def test_a_file_that_is_not_the_listed_one_is_named(tmp_path: Path, what: str) -
 def test_what_a_share_fails_for_a_while_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(patient_file, "_FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(block_io, "_FIRST_PAUSE_S", 0.001)
     images = make(tmp_path, 2)
     order = order_of(images, 2)
     portions = Portions(order, range(1), 2)
@@ -223,7 +222,7 @@ def test_what_a_share_fails_for_a_while_is_read_again(
             raise VolumeError(f"{path}: reading failed.") from OSError(errno.EIO, "EIO")
         return read_into(descriptor, memory, offset, path, **stop)  # type: ignore[arg-type]  # as it was asked
 
-    monkeypatch.setattr(image_reader, "read_into", failing)
+    monkeypatch.setattr(files_on_demand, "read_into", failing)
     with reading(images, portions, 1, retries=3) as store:
         store.begin(order.epoch(0), range(1))
         check(first_rows(order), store.gather(first_rows(order)))
@@ -248,7 +247,7 @@ def gated(
         assert gate.wait(30)
         return read_into(*arguments, **stop)  # type: ignore[arg-type]  # as it was asked
 
-    monkeypatch.setattr(image_reader, "read_into", stuck)
+    monkeypatch.setattr(files_on_demand, "read_into", stuck)
     try:
         yield waiting, gate
     finally:

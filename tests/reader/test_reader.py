@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from dtsflow.errors import BlockError, PlanError
-from dtsflow.reader.block_reader import Verify
+from dtsflow.reader.block_io import Verify
 from dtsflow.reader.order import Order, Shuffle
 from dtsflow.reader.reader import Reader
 from dtsflow.reader.resident import ResidentStore, resident_bytes
 from dtsflow.reader.streaming import StreamingStore, streaming_bytes
 from dtsflow.testing import damage, jpeg, write_block_volume, write_small_set
-from dtsflow.volume.format import BLOCK_BYTES, Kind
-from dtsflow.volume.scan import scan
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.datasets.scan import scan
+from dtsflow.volume.datasets.volume_set import VolumeSet
+from dtsflow.volume.format.header import BLOCK_BYTES, Kind
 
 BLOCKS = [[(jpeg(seed=4 * b + i), i) for i in range(4)] for b in range(3)]
 

@@ -8,16 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtsflow.errors import ClosedError, MemoryPlanError, PlanError, SetError
+from dtsflow.pipeline.phase import record_shuffle
 from dtsflow.reader.order import Order, Rows, Shuffle, Tail
-from dtsflow.reader.portions import Portions
 from dtsflow.reader.reader import Reader
-from dtsflow.reader.record_memory import RECORD_BYTES, record_bytes
-from dtsflow.reader.record_store import RecordStore
-from dtsflow.reader.selection import Selection
-from dtsflow.reader.single_records import SingleRecords
-from dtsflow.reader.stream_store import StreamStore
-from dtsflow.record_phase import record_shuffle
-from dtsflow.volume.record_set import RecordSet
+from dtsflow.reader.record_stream import StreamStore
+from dtsflow.reader.records import RECORD_BYTES, RecordStore, SingleRecords, record_bytes
+from dtsflow.reader.rows import Portions, Selection
+from dtsflow.volume.datasets.records import RecordSet
 
 
 class Counted:

@@ -11,18 +11,16 @@ import pytest
 
 from dtsflow.errors import ClosedError, VolumeError
 from dtsflow.memory.align import PAGE
-from dtsflow.reader import block_reader
-from dtsflow.reader.block_reader import Verify
-from dtsflow.reader.block_table import BlockTable, Layout
-from dtsflow.reader.node_share import node_share
+from dtsflow.reader import block_io
+from dtsflow.reader.block_io import Verify
 from dtsflow.reader.order import Rows
-from dtsflow.reader.resident import ResidentStore, resident_bytes
+from dtsflow.reader.resident import BlockTable, Layout, ResidentStore, node_share, resident_bytes
 from dtsflow.testing import damage, jpeg, write_block_set, write_block_volume, write_small_set
-from dtsflow.volume import exact_read
-from dtsflow.volume.exact_read import read_into
-from dtsflow.volume.format import BLOCK_BYTES, Kind
-from dtsflow.volume.scan import scan
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.datasets.scan import scan
+from dtsflow.volume.datasets.volume_set import VolumeSet
+from dtsflow.volume.format import io
+from dtsflow.volume.format.header import BLOCK_BYTES, Kind
+from dtsflow.volume.format.io import read_into
 
 IMAGES = [(jpeg(20 + i, 30, seed=i), i % 4) for i in range(9)]
 
@@ -97,7 +95,7 @@ def test_blocks_are_read_once_each_first_as_delivered_then_the_rest(
         read.append(offset // BLOCK_BYTES - 1)
         return read_into(descriptor, memory, offset, path, **stop)
 
-    monkeypatch.setattr(block_reader, "read_into", recording)
+    monkeypatch.setattr(block_io, "read_into", recording)
     with opened(volumes, (2,), io_threads=1) as store:
         for _ in range(2):
             store.gather(rows_of(volumes, *range(9)))
@@ -167,7 +165,7 @@ def test_a_waiting_worker_is_woken_by_close(
         gate.wait(20)
         return False
 
-    monkeypatch.setattr(block_reader, "read_into", stuck)
+    monkeypatch.setattr(block_io, "read_into", stuck)
     ended: list[Exception] = []
     with opened(volumes) as store:
 
@@ -201,7 +199,7 @@ def test_a_read_in_progress_stops_between_two_pieces(
         gate.wait(20)
         return len(piece)
 
-    monkeypatch.setattr(exact_read, "_read_piece", slow)
+    monkeypatch.setattr(io, "_read_piece", slow)
     with opened(volumes, io_threads=1) as store:
         assert reading.wait(10)
         closing = threading.Thread(target=store.close)
@@ -219,8 +217,8 @@ def test_a_disk_that_hangs_keeps_nobody_and_is_told_of(
     volumes: VolumeSet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = threading.Event()
-    monkeypatch.setattr("dtsflow.reader.io_threads.LET_GO_S", 0.05)
-    monkeypatch.setattr(block_reader, "read_into", lambda *_a, **_k: not gate.wait(20))
+    monkeypatch.setattr("dtsflow.reader.store.LET_GO_S", 0.05)
+    monkeypatch.setattr(block_io, "read_into", lambda *_a, **_k: not gate.wait(20))
     with caplog.at_level(logging.WARNING), opened(volumes, io_threads=3) as store:
         pass
     assert "3 IO threads are still waiting for the disk" in caplog.text
@@ -261,7 +259,7 @@ def test_hundreds_of_volumes_take_one_descriptor_for_each_thread(
         # A block's index and first sample: 300 whole blocks are 5 GB.
         return read_into(descriptor, memory[: 1 << 17], offset, path, **stop)
 
-    monkeypatch.setattr(block_reader, "read_into", beginning)
+    monkeypatch.setattr(block_io, "read_into", beginning)
     with opened(volumes, io_threads=4) as store:
         samples = store.gather(rows_of(volumes, *range(300)))
         assert bytes(samples.data(299)) == IMAGES[0][0]

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtsflow.reader.ring import Ring
+from dtsflow.reader.files import Ring
 
 CAPACITY = 40
 # A size to take, or which of the places that are taken to free.

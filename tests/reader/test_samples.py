@@ -1,6 +1,6 @@
 import numpy as np
 
-from dtsflow.reader.samples import Samples
+from dtsflow.reader.store import Samples
 
 MEMORY = np.frombuffer(b"aabbbc", np.uint8)
 

@@ -15,9 +15,9 @@ from dtsflow.errors import ConfigError, DtsflowError, PlanError
 from dtsflow.reader import subset as module
 from dtsflow.reader.subset import Subset, ranks, select
 from dtsflow.testing import write_block_volume, write_small_set
-from dtsflow.volume.format import Kind
-from dtsflow.volume.scan import scan
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.datasets.scan import scan
+from dtsflow.volume.datasets.volume_set import VolumeSet
+from dtsflow.volume.format.header import Kind
 
 LABELS = [0, 1, 1, 2, 0, 2, 2, 2, 1, 2, 2, 2]
 COUNTS = [4, 0, 5, 3]

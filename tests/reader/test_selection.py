@@ -7,11 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtsflow.reader.order import Order, Shuffle, Tail
-from dtsflow.reader.row_table import RowTable
-from dtsflow.reader.selection import Selection
+from dtsflow.reader.rows import RowTable, Selection
 from dtsflow.testing import write_block_volume
-from dtsflow.volume.scan import scan
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.datasets.scan import scan
+from dtsflow.volume.datasets.volume_set import VolumeSet
 
 COUNTS = [3, 0, 2, 1, 4]
 

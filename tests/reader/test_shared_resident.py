@@ -11,16 +11,15 @@ import pytest
 
 from dtsflow.errors import ClosedError, VolumeError
 from dtsflow.memory.align import aligned_bytes
-from dtsflow.reader import block_reader
-from dtsflow.reader.block_reader import Verify
-from dtsflow.reader.block_table import NOTE_BYTES, BlockTable, Layout
+from dtsflow.reader import block_io
+from dtsflow.reader.block_io import Verify
 from dtsflow.reader.order import Rows
-from dtsflow.reader.resident import ResidentStore, resident_bytes
+from dtsflow.reader.resident import NOTE_BYTES, BlockTable, Layout, ResidentStore, resident_bytes
 from dtsflow.testing import damage, jpeg, write_block_volume
-from dtsflow.volume.exact_read import read_into
-from dtsflow.volume.format import BLOCK_BYTES
-from dtsflow.volume.scan import scan
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.datasets.scan import scan
+from dtsflow.volume.datasets.volume_set import VolumeSet
+from dtsflow.volume.format.header import BLOCK_BYTES
+from dtsflow.volume.format.io import read_into
 
 IMAGES = [(jpeg(20 + i, 30, seed=i), i % 4) for i in range(9)]
 PARTS = ([0], [2, 3])  # of blocks 0, 2 and 3, which have samples
@@ -66,7 +65,7 @@ def test_each_process_has_the_samples_that_the_others_read(
         read.append(offset // BLOCK_BYTES - 1)
         return read_into(descriptor, memory, offset, path, **stop)
 
-    monkeypatch.setattr(block_reader, "read_into", recording)
+    monkeypatch.setattr(block_io, "read_into", recording)
     ids = (8, 0, 5, 3, 7, 1)
     with pair(volumes) as stores:
         for store in stores:
@@ -88,7 +87,7 @@ def test_a_worker_waits_for_what_another_process_has_not_read_yet(
             gate.wait(20)
         return read_into(descriptor, memory, offset, path, **stop)
 
-    monkeypatch.setattr(block_reader, "read_into", held)
+    monkeypatch.setattr(block_io, "read_into", held)
     with pair(volumes) as (first, _second):
         first.gather(rows_of(volumes, 0, 4))
         assert asked.wait(10)

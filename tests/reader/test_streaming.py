@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtsflow.errors import ClosedError, StallError, VolumeError
-from dtsflow.reader import block_reader, patient_file
-from dtsflow.reader.block_reader import Verify
-from dtsflow.reader.merging import Mixing
+from dtsflow.reader import block_io
+from dtsflow.reader.block_io import Verify
+from dtsflow.reader.interleave import Mixing
 from dtsflow.reader.order import EpochOrder, Order, Rows, Shuffle, Tail
-from dtsflow.reader.samples import Samples
+from dtsflow.reader.store import Samples
 from dtsflow.reader.streaming import StreamingStore, slot_blocks, streaming_bytes
 from dtsflow.testing import damage, write_block_volume
-from dtsflow.volume.exact_read import read_into
-from dtsflow.volume.format import BLOCK_BYTES
-from dtsflow.volume.scan import scan
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.datasets.scan import scan
+from dtsflow.volume.datasets.volume_set import VolumeSet
+from dtsflow.volume.format.header import BLOCK_BYTES
+from dtsflow.volume.format.io import read_into
 
 
 def content(sample_id: int) -> bytes:
@@ -233,7 +233,7 @@ def test_only_two_windows_of_a_lane_are_in_memory(
         read.append(offset // BLOCK_BYTES - 1)
         return read_into(descriptor, memory, offset, path, **stop)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(block_reader, "read_into", recording)
+    monkeypatch.setattr(block_io, "read_into", recording)
     epoch = order.epoch(0)
     with streaming(volumes, order, range(1), io_threads=3) as store:
         assert store._shared.memory.nbytes == 2 * BLOCK_BYTES
@@ -297,17 +297,17 @@ def failing(times: int, code: int) -> Callable[..., bool]:
 def test_what_a_share_fails_for_a_while_is_read_again_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(patient_file, "_FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(block_io, "_FIRST_PAUSE_S", 0.001)
     volumes = make(tmp_path, [2])
     order = order_of(volumes, 2, 1)
     rows = order.epoch(0).rows(0, 1, range(1))
-    monkeypatch.setattr(block_reader, "read_into", failing(3, code))
+    monkeypatch.setattr(block_io, "read_into", failing(3, code))
     with streaming(volumes, order, range(1), 1, retries=3) as store:
         store.begin(order.epoch(0), range(1))
         check(rows, store.gather(rows))
         assert store.retries == 3
     assert "Trying again, 3 of 3" in caplog.text
-    monkeypatch.setattr(block_reader, "read_into", failing(3, code))
+    monkeypatch.setattr(block_io, "read_into", failing(3, code))
     with streaming(volumes, order, range(1), 1, retries=2) as store:
         store.begin(order.epoch(0), range(1))
         with pytest.raises(VolumeError, match="reading failed"):
@@ -319,7 +319,7 @@ def test_other_failures_are_not_tried_again(
 ) -> None:
     volumes = make(tmp_path, [2])
     order = order_of(volumes, 2, 1)
-    monkeypatch.setattr(block_reader, "read_into", failing(1, errno.EACCES))
+    monkeypatch.setattr(block_io, "read_into", failing(1, errno.EACCES))
     with streaming(volumes, order, range(1), 1, retries=9) as store:
         store.begin(order.epoch(0), range(1))
         with pytest.raises(VolumeError):
@@ -339,7 +339,7 @@ def test_whoever_waits_is_woken_by_the_end_of_the_pass_and_by_closing(
         gate.wait()
         return read_into(descriptor, memory, offset, path, **stop)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(block_reader, "read_into", gated)
+    monkeypatch.setattr(block_io, "read_into", gated)
     rows = order.epoch(0).rows(0, 1, range(1))
     for stopping in ("end", "close"):
         ended: list[BaseException] = []
@@ -392,7 +392,7 @@ def test_a_disk_that_hangs_is_named_when_the_next_pass_begins(
         gate.wait()
         return False
 
-    monkeypatch.setattr(block_reader, "read_into", hanging)
+    monkeypatch.setattr(block_io, "read_into", hanging)
     with streaming(volumes, order, range(1), 1) as store:
         store.begin(order.epoch(0), range(1))
         assert reading.wait(10)

@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis.strategies import integers, lists
 
 from dtsflow.errors import PlanError
-from dtsflow.seed.address import Purpose, counters, key, operation_sub
+from dtsflow.seed.address import Purpose, counters, key, operation_sub, philox4x32
 from dtsflow.seed.draws import Draws, operation_draws
-from dtsflow.seed.philox import philox4x32
 
 IDS = np.array([0, 5, 2**33 + 1], np.int64)
 

@@ -2,7 +2,7 @@ import zlib
 
 import numpy as np
 
-from dtsflow.seed.normal import UNIT, normals, quantiles
+from dtsflow.seed.exact import UNIT, normals, quantiles
 
 
 def test_the_table_is_the_same_on_every_machine() -> None:

@@ -5,7 +5,7 @@ from hypothesis.strategies import integers, sampled_from
 
 from dtsflow.errors import PlanError
 from dtsflow.seed.address import Purpose
-from dtsflow.seed.permutation import permutation
+from dtsflow.seed.draws import permutation
 
 MASK = 2**32 - 1
 

@@ -14,13 +14,13 @@ from PIL import Image
 
 import dtsflow
 from dtsflow.errors import BlockError, ClosedError, DecodeError
-from dtsflow.reader import one_block
-from dtsflow.run import Run
+from dtsflow.pipeline.run import Run
+from dtsflow.reader import random_access
 from dtsflow.station.bad_samples import BadSamples
-from dtsflow.station.fused import NativeEngine
-from dtsflow.station.reference import ReferenceEngine
+from dtsflow.station.native_engine import NativeEngine
+from dtsflow.station.reference_engine import ReferenceEngine
 from dtsflow.testing import damage, jpeg, write_block_volume, write_small_set
-from dtsflow.volume.format import BLOCK_BYTES, Kind
+from dtsflow.volume.format.header import BLOCK_BYTES, Kind
 
 COUNTS = (23, 0, 31, 20, 26)
 SAMPLES = sum(COUNTS)
@@ -198,8 +198,8 @@ def test_neither_the_path_nor_the_reader_changes_what_is_delivered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if way == "reference":
-        monkeypatch.setattr("dtsflow.phase.load", lambda: None)
-        monkeypatch.setattr("dtsflow.phase.warn_absent", lambda: None)
+        monkeypatch.setattr("dtsflow.pipeline.phase.load", lambda: None)
+        monkeypatch.setattr("dtsflow.pipeline.phase.warn_absent", lambda: None)
     for on_error, expected in (("replace", replaced(twin)), ("mask", masked(clean))):
         values: dict[str, Any] = {"reader": {"mode": mode}, "decode": {"on_error": on_error}}
         if way == "pillow":
@@ -335,13 +335,13 @@ def test_all_of_a_damaged_block_is_bad_and_the_block_is_read_once_more_at_most(
     path = write_indexed(tmp_path / "x.dts", blocks_of(GOOD))
     damage(path, 6 * BLOCK_BYTES - 1, b"\x01")
     read: list[int] = []
-    whole = one_block.read_block
+    whole = random_access.read_block
 
     def reading(volumes: Any, block: int, **stop: Any) -> Any:
         read.append(block)
         return whole(volumes, block, **stop)
 
-    monkeypatch.setattr(one_block, "read_block", reading)
+    monkeypatch.setattr(random_access, "read_block", reading)
     with open_run(path, on_error, reader={"mode": mode}) as run:
         rows = rows_of(run)
         told = run.bad_samples
@@ -445,7 +445,7 @@ def test_a_jpeg_that_breaks_off_in_its_pixels_is_replaced_on_both_paths(
     found = []  # the whole image counts, on either path
     for native in (True, False):
         if not native:
-            monkeypatch.setattr("dtsflow.phase.load", lambda: None)
+            monkeypatch.setattr("dtsflow.pipeline.phase.load", lambda: None)
         found.append(delivered(path, "replace", po=chain, lanes=1))
     assert found[0] == found[1]
     assert sorted(row.sample_id for row in found[0]) == [-1] * 9 + [0, 2, 2]

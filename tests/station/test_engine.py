@@ -1,10 +1,10 @@
 import numpy as np
 
-from dtsflow.arena.form import Form
+from dtsflow.arena.arena import Form
 from dtsflow.arena.host import Host
 from dtsflow.errors import DecodeError
 from dtsflow.memory.plan import MemoryPlan
-from dtsflow.reader.samples import Samples
+from dtsflow.reader.store import Samples
 from dtsflow.spec import ImageSpec
 from dtsflow.station.engine import Address, Bad, Places, StageTimes, fill_others, too_big
 from dtsflow.station.zone import Zone

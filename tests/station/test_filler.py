@@ -4,25 +4,23 @@ from typing import cast
 import numpy as np
 import pytest
 
-from dtsflow.arena.form import Form
+from dtsflow.arena.arena import Form
 from dtsflow.arena.host import Host
 from dtsflow.errors import DecodeError
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.reader.order import Order, Rows, Shuffle
-from dtsflow.reader.row_table import RowTable
-from dtsflow.reader.samples import Samples
-from dtsflow.reader.store import Store
+from dtsflow.reader.rows import RowTable
+from dtsflow.reader.store import Samples, Store
 from dtsflow.spec import ImageSpec
-from dtsflow.station.bad_samples import BadSamples
+from dtsflow.station.bad_samples import BadSamples, Substitutes
 from dtsflow.station.engine import Address, Bad, Places, StageTimes
 from dtsflow.station.filler import Filler
-from dtsflow.station.substitutes import Substitutes
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtype import DType
 from dtsflow.testing import write_small_set
-from dtsflow.volume.format import Kind
-from dtsflow.volume.scan import scan
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.datasets.scan import scan
+from dtsflow.volume.datasets.volume_set import VolumeSet
+from dtsflow.volume.format.header import Kind
 
 ADDRESS = Address(seed=1, epoch=0, phase=0)
 

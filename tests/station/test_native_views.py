@@ -12,12 +12,12 @@ import pytest
 from inverted import Inverted
 from PIL import Image
 
-from dtsflow.build import build
-from dtsflow.compose import compose
+from dtsflow.config.compose import compose
 from dtsflow.decode.pillow import PillowDecoder
 from dtsflow.errors import DecodeError
 from dtsflow.native import core
-from dtsflow.pipeline import Pipeline
+from dtsflow.pipeline.build import build
+from dtsflow.pipeline.pipeline import Pipeline
 from dtsflow.po import (
     CenterCrop,
     Chain,
@@ -31,15 +31,15 @@ from dtsflow.po import (
     Resize,
 )
 from dtsflow.po.operation import Operation
-from dtsflow.po.scheduled import Scheduled
-from dtsflow.ranks.rank import Rank
+from dtsflow.po.schedule import Scheduled
+from dtsflow.ranks.group import Rank
 from dtsflow.spec import ImageSpec
-from dtsflow.station import shared_decode
-from dtsflow.station.native_views import NativeViewsEngine
-from dtsflow.station.reference import ReferenceEngine
+from dtsflow.station import native_engine
+from dtsflow.station.native_engine import NativeViewsEngine
+from dtsflow.station.reference_engine import ReferenceEngine
 from dtsflow.tensor.dtype import DType
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
-from dtsflow.volume.format import Kind
+from dtsflow.volume.format.header import Kind
 
 FP16 = Normalize(preset="imagenet", dtype=DType.FP16)
 Rows = dict[int, dict[str, bytes]]
@@ -109,8 +109,8 @@ def rows_of(pipeline: Pipeline, epoch: int = 0) -> Rows:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The engine at work."""
     if request.param == "reference":
-        monkeypatch.setattr("dtsflow.phase.load", lambda: None)
-        monkeypatch.setattr("dtsflow.phase.warn_absent", lambda: None)
+        monkeypatch.setattr("dtsflow.pipeline.phase.load", lambda: None)
+        monkeypatch.setattr("dtsflow.pipeline.phase.warn_absent", lambda: None)
     elif core.load() is None:
         pytest.skip("the native core was not built")
     name: str = request.param
@@ -182,7 +182,7 @@ def test_little_scratch_gives_the_same_pixels(
 ) -> None:
     pipeline = pipeline_of(volume, Chain(MAIN, views=VIEWS["windows"]), "workers=1")
     rows = rows_of(pipeline)
-    monkeypatch.setattr(shared_decode, "SCRATCH_BYTES", most)
+    monkeypatch.setattr(native_engine, "SCRATCH_BYTES", most)
     assert rows_of(pipeline) == rows
 
 
@@ -200,8 +200,8 @@ def test_a_decode_at_a_part_of_the_size_serves_all_chains_alike(
             pipeline = pipeline_of(path, chain, f"decode.scaled={scaled}")
             native = rows_of(pipeline)
             with monkeypatch.context() as patch:
-                patch.setattr("dtsflow.phase.load", lambda: None)
-                patch.setattr("dtsflow.phase.warn_absent", lambda: None)
+                patch.setattr("dtsflow.pipeline.phase.load", lambda: None)
+                patch.setattr("dtsflow.pipeline.phase.warn_absent", lambda: None)
                 assert rows_of(pipeline) == native
             found.append(native)
     assert found[0] != found[1]
@@ -218,8 +218,8 @@ def test_pixel_sets_have_views_too(
         views={"whole": (), "flipped": (RandomHorizontalFlip(), Normalize(preset=preset))},
     )
     native = rows_of(pipeline_of(path, chain))
-    monkeypatch.setattr("dtsflow.phase.load", lambda: None)
-    monkeypatch.setattr("dtsflow.phase.warn_absent", lambda: None)
+    monkeypatch.setattr("dtsflow.pipeline.phase.load", lambda: None)
+    monkeypatch.setattr("dtsflow.pipeline.phase.warn_absent", lambda: None)
     assert rows_of(pipeline_of(path, chain)) == native
     assert len(native) == 13
 

@@ -3,15 +3,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dtsflow.arena.form import Form
+from dtsflow.arena.arena import Form
 from dtsflow.arena.host import Host
 from dtsflow.decode.pillow import PillowDecoder
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.po import CenterCrop, Chain, Normalize, RandomResizedCrop
-from dtsflow.reader.samples import Samples
+from dtsflow.reader.store import Samples
 from dtsflow.spec import ImageSpec
 from dtsflow.station.engine import Address
-from dtsflow.station.reference import ReferenceDecode, ReferenceEngine
+from dtsflow.station.reference_engine import ReferenceDecode, ReferenceEngine
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtype import DType
 from dtsflow.testing import jpeg

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtsflow.station.reuse import Reuse
-from dtsflow.station.row_store import RowBudget
+from dtsflow.station.row_cache import Reuse, RowBudget
 
 
 @given(factor=st.integers(1, 9), epoch=st.integers(0, 1000))

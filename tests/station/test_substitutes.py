@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from dtsflow.errors import ClosedError
-from dtsflow.reader.one_block import SingleSamples
-from dtsflow.reader.selection import Selection
-from dtsflow.station.substitutes import Substitutes
+from dtsflow.reader.random_access import SingleSamples
+from dtsflow.reader.rows import Selection
+from dtsflow.station.bad_samples import Substitutes
 from dtsflow.testing import damage, write_block_volume
-from dtsflow.volume.format import BLOCK_BYTES
-from dtsflow.volume.scan import scan
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.datasets.scan import scan
+from dtsflow.volume.datasets.volume_set import VolumeSet
+from dtsflow.volume.format.header import BLOCK_BYTES
 
 BLOCKS = [[0, 1, 2], [], [3, 4], [5, 6, 7, 8]]
 

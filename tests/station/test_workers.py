@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dtsflow.errors import ClosedError, StallError
-from dtsflow.station.turns import Turns
+from dtsflow.station.double_buffer import Turns
 from dtsflow.station.workers import Fill, Workers
 
 TraceFunction = Callable[[FrameType, str, Any], Any]

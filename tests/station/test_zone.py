@@ -3,7 +3,7 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-from dtsflow.arena.form import Form
+from dtsflow.arena.arena import Form
 from dtsflow.arena.host import Host
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.spec import ImageSpec

@@ -1,6 +1,6 @@
 import numpy as np
 
-from dtsflow.tensor.bfloat16 import from_bfloat16, to_bfloat16
+from dtsflow.tensor.dtype import from_bfloat16, to_bfloat16
 
 
 def test_every_number_of_16_bits_comes_back_as_it_was() -> None:

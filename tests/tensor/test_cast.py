@@ -10,10 +10,10 @@ from hypothesis.strategies import floats, integers, lists, sampled_from
 from dtsflow.errors import MemoryPlanError
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
-from dtsflow.tensor import cast
-from dtsflow.tensor.cast import cast_run, from_float32, to_float32
+from dtsflow.tensor import tensor as cast
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
+from dtsflow.tensor.tensor import cast_run, from_float32, to_float32
 
 HALVES = [DType.FP16, DType.BF16]
 ALL_BITS = np.arange(1 << 16, dtype=np.uint16)

@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import builds, integers
 
-from dtsflow.memory.region import Region
-from dtsflow.memory.slot import slot_bytes
-from dtsflow.tensor.dtensor import DTensor
+from dtsflow.memory.region import Region, slot_bytes
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
+from dtsflow.tensor.tensor import DTensor
 
 small = integers(1, 9)
 shapes = builds(Shape, small, small, small, small)

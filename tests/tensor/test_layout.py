@@ -4,12 +4,10 @@ from hypothesis import given
 from hypothesis.strategies import integers, tuples
 
 from dtsflow.errors import MemoryPlanError
-from dtsflow.memory.region import Region
-from dtsflow.memory.slot import slot_bytes
-from dtsflow.tensor.dtensor import DTensor
+from dtsflow.memory.region import Region, slot_bytes
 from dtsflow.tensor.dtype import DType
-from dtsflow.tensor.layout import change_layout
 from dtsflow.tensor.shape import Shape
+from dtsflow.tensor.tensor import DTensor, change_layout
 
 side = integers(1, 6)
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from dtsflow.errors import TensorFileError
 from dtsflow.memory.align import aligned_bytes
 from dtsflow.tensor.dtype import DType
-from dtsflow.tensor.file import load_tensors, save_tensors
-from dtsflow.tensor.file_index import JSON_START, Entry, decode, encode
+from dtsflow.tensor.file import JSON_START, Entry, decode, encode, load_tensors, save_tensors
 from dtsflow.tensor.shape import Shape
 from dtsflow.tensor.tensor import Tensor
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dtsflow.arena.batch import Batch
-from dtsflow.configurable import configurable
+from dtsflow.config.configurable import configurable
 from dtsflow.consumer import Count
 from dtsflow.decode import Auto
 from dtsflow.decode.parser import Arrays
@@ -30,8 +30,8 @@ from dtsflow.testing import (
     check_record_operation,
     jpeg,
 )
-from dtsflow.volume.line_records import LineRecords, list_lines
-from dtsflow.volume.split import Split
+from dtsflow.volume.data_set import Split
+from dtsflow.volume.datasets.lines import LineRecords, list_lines
 
 X = Field("x", (2,), DType.FP32)
 RECORDS = [b"1,2", b"3,4", b"5,6"]

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dtsflow.configurable import configurable
+from dtsflow.config.configurable import configurable
 from dtsflow.errors import PlanError, SetError
 from dtsflow.spec import Field
 from dtsflow.tensor.dtype import DType
 from dtsflow.testing import check_image_loader
-from dtsflow.volume.columns import Column
-from dtsflow.volume.image_list import ImageList
+from dtsflow.volume.data_set import Column
+from dtsflow.volume.datasets.image_list import ImageList
 
 calls: list[str] = []
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dtsflow.volume.access import open_volumes
-from dtsflow.volume.scan import scan
+from dtsflow.volume.datasets.access import open_volumes
+from dtsflow.volume.datasets.scan import scan
 
 COUNTS = {
     "imagenet_train_lv0": [174, 10],

@@ -13,8 +13,7 @@ except ImportError as error:
         f"PyTorch cannot be imported ({error}): pip install 'dtsflow[torch]'."
     ) from error
 
-from dtsflow.interop.torch.batch import TorchBatch
-from dtsflow.interop.torch.loader import Loader
+from dtsflow.interop.torch.loader import Loader, TorchBatch
 from dtsflow.interop.torch.volume_dataset import VolumeDataset
 
 __all__ = ["Loader", "TorchBatch", "VolumeDataset"]

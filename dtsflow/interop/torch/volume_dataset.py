@@ -14,12 +14,11 @@ from torch.utils.data import Dataset
 
 from dtsflow.decode.auto import Auto
 from dtsflow.decode.decoder import Decoder, Image
-from dtsflow.decode.pillow import Pillow
-from dtsflow.decode.pixels import PixelDecoder
+from dtsflow.decode.pillow import Pillow, PixelDecoder
 from dtsflow.errors import ConfigError, DecodeError
-from dtsflow.volume.access import OpenVolumes, Sample
-from dtsflow.volume.scan import scan
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.datasets.access import OpenVolumes, Sample
+from dtsflow.volume.datasets.scan import scan
+from dtsflow.volume.datasets.volume_set import VolumeSet
 
 Form = Literal["pil", "tensor"]
 FORMS = ("pil", "tensor")

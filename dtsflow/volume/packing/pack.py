@@ -1,43 +1,118 @@
-"""From images to volumes, safely: nothing half-written, nothing lost."""
+"""From images to volumes, safely: nothing half-written, nothing lost.
 
+What a pack came to.
+
+From the pixels of MNIST or CIFAR to one volume, as upstream writes it.
+"""
+
+import json
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 from dtsflow.errors import PackError
 from dtsflow.memory.limit import cpu_limit
-from dtsflow.ranks.crew import Crew
+from dtsflow.ranks.collective import Crew
 from dtsflow.ranks.group import Group
-from dtsflow.volume.file import read_header
-from dtsflow.volume.packing.estimate import Expected, expect
-from dtsflow.volume.packing.facts import listing_facts, option_facts
+from dtsflow.volume.format.file import read_header
+from dtsflow.volume.format.header import SMALL_AREA_BYTES, SUFFIX
+from dtsflow.volume.format.io import check_space, crc32, refuse_existing, replacing
+from dtsflow.volume.format.pixel_file import most_samples, small_header
+from dtsflow.volume.packing.arrange import Share, share_out, volume_paths
+from dtsflow.volume.packing.encode import check_restarts
+from dtsflow.volume.packing.estimate import Expected, expect, listing_facts, option_facts
 from dtsflow.volume.packing.gather import (
     Gathered,
     Progress,
     gather,
     make_preparer,
     refuse_none,
+    vet_all,
 )
-from dtsflow.volume.packing.job import Job
-from dtsflow.volume.packing.options import Packing
-from dtsflow.volume.packing.packed import Packed
-from dtsflow.volume.packing.pixels import pack_pixels
-from dtsflow.volume.packing.recipe import Encoding
-from dtsflow.volume.packing.restarts import check_restarts
-from dtsflow.volume.packing.shares import Share, share_out, volume_paths
-from dtsflow.volume.packing.vetting import vet_all
-from dtsflow.volume.packing.writing import write_volumes
-from dtsflow.volume.replacing import refuse_existing
-from dtsflow.volume.source.choice import Choice
-from dtsflow.volume.source.listing import Reject
-from dtsflow.volume.source.open_source import holds_volumes
-from dtsflow.volume.source.pixels import PixelSet, find_pixels
+from dtsflow.volume.packing.options import Encoding, Packing
+from dtsflow.volume.packing.write import Job, write_volumes
+from dtsflow.volume.source.base import Reject
+from dtsflow.volume.source.detect import holds_volumes
+from dtsflow.volume.source.pixel_files import SPLITS, PixelSet, find_pixels
+from dtsflow.volume.source.select import Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What was written. Images, rejects and `left_out` are all that was found."""
+
+    volumes: tuple[Path, ...]
+    images: int
+    classes: int
+    blocks: int
+    bytes: int
+    rejects: int
+    left_out: int = 0
+
+    @property
+    def path(self) -> Path:
+        """The volume, or the first of several."""
+        return self.volumes[0]
+
+    def to_text(self) -> str:
+        """It as one line."""
+        return json.dumps({**asdict(self), "volumes": list(map(str, self.volumes))})
+
+    @classmethod
+    def from_text(cls, text: str) -> "Packed":
+        """Read what `to_text` wrote."""
+        told = json.loads(text)
+        return cls(**{**told, "volumes": tuple(map(Path, told["volumes"]))})
+
+
+def pack_pixels(pixels: PixelSet, folder: Path, *, split: str, level: int = 0) -> Path:
+    """Write a set into `folder` as `mnist_test.dts`, `cifar10_train.dts` and so on.
+
+    The bytes are upstream's for the same samples; `level` is only recorded. The file
+    appears under its name only when all of it is on the disk. `folder` is made if it is
+    missing.
+
+    Raises:
+        PackError: `split` is neither train nor test, the volume exists already, there
+            are more samples than it can hold, the disk is full, or writing failed.
+    """
+    if split not in SPLITS:
+        raise PackError(
+            f"{pixels.kind.value} has {' and '.join(SPLITS)} and no {split}. Choose one of the two."
+        )
+    path = folder / f"{pixels.kind.value.lower()}_{split}{SUFFIX}"
+    refuse_existing(path)
+    samples, most = len(pixels.labels), most_samples(pixels.kind)
+    if samples > most:
+        raise PackError(
+            f"{samples} samples do not fit {path}: a volume of this kind holds {most}. Pack "
+            "fewer of them."
+        )
+    labels, images = np.ascontiguousarray(pixels.labels), np.ascontiguousarray(pixels.pixels)
+    crc = crc32(images.data, crc32(labels.data))
+    header = small_header(pixels.kind, samples, is_training=split == "train", level=level, crc=crc)
+    _make(folder)
+    check_space(folder, SMALL_AREA_BYTES + labels.nbytes + images.nbytes)
+    with replacing(path) as file:
+        file.write(header.to_bytes().ljust(SMALL_AREA_BYTES, b"\0"))
+        file.write(labels.data)
+        file.write(images.data)
+    return path
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PackError(f"{folder} cannot be made: {error.strerror}. Choose another.") from error
+
 
 Sources = Path | str | Sequence[Path | str]
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from random import Random
 
 from dtsflow.errors import PackError
-from dtsflow.volume.format import BLOCK_CAPACITY, BLOCK_ROOM, aligned
-from dtsflow.volume.source.listing import SourceImage
+from dtsflow.volume.format.header import BLOCK_CAPACITY, BLOCK_ROOM, aligned
+from dtsflow.volume.source.base import SourceImage
 
 SUFFIX = ".jpeg"  # upstream takes no other, in any case
 NUM_CLASSES = 1000

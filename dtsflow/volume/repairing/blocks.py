@@ -1,18 +1,220 @@
-"""Damaged, missing and moved blocks, made right again."""
+"""Damaged, missing and moved blocks, made right again.
 
+Making again what the packer made, from what the index records of it.
+
+Blocks laid out again from the images they were packed from.
+
+Another file of the same volume, to take right bytes from.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cached_property
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import Any
 
+from dtsflow.errors import PackError, VolumeError
 from dtsflow.memory.align import aligned_bytes
-from dtsflow.volume.checksum import combine_blocks, crc32
-from dtsflow.volume.exact_read import opened, read_bytes
-from dtsflow.volume.format import BLOCK_BYTES
-from dtsflow.volume.repairing.from_sources import Sources, Wanted
-from dtsflow.volume.repairing.good_copy import GoodCopy
-from dtsflow.volume.repairing.moves import move
-from dtsflow.volume.repairing.patch import Patch
-from dtsflow.volume.verifying.block_volume import BlockVolume
-from dtsflow.volume.verifying.structure import Memory
+from dtsflow.volume.format.block import fill_block
+from dtsflow.volume.format.extension import EXTENSION_OFFSET, Extension
+from dtsflow.volume.format.header import (
+    BLOCK_BYTES,
+    BLOCK_CAPACITY,
+    BLOCK_ROOM,
+    LARGEST_LABEL,
+    aligned,
+)
+from dtsflow.volume.format.io import combine_blocks, crc32, opened, read_bytes, read_into
+from dtsflow.volume.format.manifest import Entry, manifest_path, read_manifest
+from dtsflow.volume.packing.encode import Unusable
+from dtsflow.volume.packing.options import Recipe
+from dtsflow.volume.packing.prepare import Preparer
+from dtsflow.volume.repairing.patch import Patch, move
+from dtsflow.volume.source.base import why_unsafe
+from dtsflow.volume.verifying.block_volume import (
+    BlockVolume,
+    HeaderArea,
+    read_block_volume,
+    read_fields,
+    read_header_area,
+)
+from dtsflow.volume.verifying.blocks import Means, Memory
+from dtsflow.volume.verifying.problems import volume_problems
+
+Remake = Callable[[bytes], bytes]
+
+
+def recorded_remake(extension: Extension | None, level: int) -> Remake | None:
+    """What turns a source's bytes into the stored ones; None if nothing tells how.
+
+    The result raises VolumeError for bytes that are no image.
+    """
+    if extension is None:
+        return None
+    preparer = _preparer(extension.about.options, level)
+    if preparer is None:
+        return None
+
+    def remake(data: bytes) -> bytes:
+        try:
+            return preparer.make(data).data
+        except (Unusable, PackError) as verdict:
+            raise VolumeError(f"a source cannot be packed again: {verdict}") from verdict
+
+    return remake
+
+
+def _preparer(options: Mapping[str, Any], level: int) -> Preparer | None:
+    facts, layout = options.get("recipe"), options.get("layout")
+    if not isinstance(layout, dict) or options.get("level") != level:
+        return None
+    try:
+        recipe = None if facts is None else Recipe.from_facts(facts)
+    except ValueError:
+        return None
+    reencodes = layout.get("oversize") == "reencode"
+    return Preparer(
+        recipe=recipe,
+        capacity=BLOCK_ROOM[level],
+        reencodes=reencodes,
+        restarts=options.get("restarts") is True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A block to lay out: `count` samples from `first_id` on."""
+
+    block: int
+    first_id: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """A folder of images as it was packed.
+
+    `remake` gives what the volume stores of a source; None stands for the same bytes.
+    """
+
+    folder: Path
+    volume: Path
+    level: int
+    remake: Remake | None
+
+    def lay_out(self, wanted: Sequence[Wanted], memory: Memory) -> Iterator[tuple[int, str]]:
+        """Fill `memory` with each wanted block in turn; they come in order.
+
+        Yields:
+            The block, and why it could not be laid out, or nothing.
+        """
+        entries = read_manifest(manifest_path(self.volume))
+        own: list[Entry] = []
+        done, damage = 0, ""
+        for one in wanted:
+            first, done = one.first_id - done, one.first_id + one.count
+            try:
+                own = list(islice(entries, first, first + one.count))
+            except (VolumeError, OSError) as error:
+                damage = f"the manifest that names its images cannot be read: {error}"
+            yield one.block, damage or self._fill(one, own, memory)
+
+    def _fill(self, one: Wanted, entries: Sequence[Entry], memory: Memory) -> str:
+        if self.level > 0 and self.remake is None:
+            return f"how its images were encoded for level {self.level} is not recorded"
+        if len(entries) != one.count or one.count > BLOCK_CAPACITY[self.level]:
+            return f"the manifest has {len(entries)} of its {one.count} images"
+        samples = []
+        for entry in entries:
+            try:
+                samples.append(self._stored(entry))
+            except (VolumeError, OSError) as error:
+                return str(error)
+        room = BLOCK_ROOM[self.level]
+        if sum(aligned(len(sample)) for sample in samples) > room:
+            return "its images are larger than a block"
+        labels = [entry.label for entry in entries]
+        if not all(type(label) is int and 0 <= label <= LARGEST_LABEL for label in labels):
+            return "the manifest has a label that no block can hold"
+        fill_block(memory, block=one.block, level=self.level, samples=samples, labels=labels)
+        return ""
+
+    def _stored(self, entry: Entry) -> bytes:
+        name = str(entry.name)  # a manifest may say anything
+        if unsafe := why_unsafe(name):
+            raise VolumeError(f"the manifest names {name!r}, {unsafe}")
+        path = self.folder / name
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != entry.sha256:
+            raise VolumeError(f"{path} is not the image that was packed: its SHA-256 differs")
+        return data if self.remake is None else self.remake(data)
+
+
+@dataclass(frozen=True, eq=False)
+class GoodCopy:
+    """A copy of a block volume; it may be damaged as well, elsewhere.
+
+    All of it is read only where no single block can be proven alone.
+    """
+
+    area: HeaderArea
+    workers: int
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.area.path
+
+    @cached_property
+    def volume(self) -> BlockVolume:
+        """All of the copy."""
+        return read_block_volume(self.area, Means(None, self.workers, _ignore))
+
+    @cached_property
+    def is_sound(self) -> bool:
+        """Whether nothing in it is wrong; its manifest does not count."""
+        problems, _ = volume_problems(self.volume)
+        return all(problem.part == "manifest" for problem in problems)
+
+    @property
+    def crc_code(self) -> int:
+        """The CRC-32 of all blocks that its header says."""
+        return int(read_fields(self.area.raw)["crc_code"])
+
+    @property
+    def crcs(self) -> tuple[int, ...]:
+        """The CRC-32 of each block as it is."""
+        return tuple(one.crc or 0 for one in self.volume.facts)
+
+    def read(self, block: int, memory: Memory) -> bool:
+        """Fill `memory` with a block; whether the copy has it and could be read."""
+        try:
+            with opened(self.path) as descriptor:
+                return read_into(descriptor, memory, (1 + block) * BLOCK_BYTES, self.path)
+        except VolumeError:
+            return False  # the caller says which block could not be had from anywhere
+
+    def behind_header(self) -> bytes:
+        """The header area from the index on."""
+        with opened(self.path) as descriptor:
+            size = BLOCK_BYTES - EXTENSION_OFFSET
+            return read_bytes(descriptor, size, EXTENSION_OFFSET, self.path).tobytes()
+
+
+def open_copy(path: Path, workers: int) -> GoodCopy:
+    """Look at the header area of a copy.
+
+    Raises:
+        VolumeError: It cannot be read.
+    """
+    return GoodCopy(read_header_area(path), workers)
+
+
+def _ignore() -> None:
+    """Report nothing."""
+
 
 _NEEDED = "give a good copy, or the folder that was packed, with --from"
 

@@ -5,21 +5,28 @@ from pathlib import Path
 
 from dtsflow.errors import VolumeError
 from dtsflow.memory.limit import cpu_limit
-from dtsflow.volume.format import BLOCK_BYTES
-from dtsflow.volume.repairing.blocks import mend_blocks, target
-from dtsflow.volume.repairing.from_sources import Sources
-from dtsflow.volume.repairing.good_copy import GoodCopy, open_copy
-from dtsflow.volume.repairing.header import mend_header, mend_index, mend_zeros, proven_header
+from dtsflow.volume.format.header import BLOCK_BYTES
+from dtsflow.volume.repairing.blocks import (
+    GoodCopy,
+    Sources,
+    mend_blocks,
+    open_copy,
+    recorded_remake,
+    target,
+)
+from dtsflow.volume.repairing.header import (
+    mend_header,
+    mend_index,
+    mend_pixels,
+    mend_zeros,
+    proven_header,
+)
 from dtsflow.volume.repairing.patch import Patch
-from dtsflow.volume.repairing.pixel_set import mend_pixels
-from dtsflow.volume.repairing.remake import recorded_remake
-from dtsflow.volume.verifying.block_volume import BlockVolume, read_block_volume
+from dtsflow.volume.verifying.block_volume import BlockVolume, read_block_volume, read_header_area
 from dtsflow.volume.verifying.blocks import Means
-from dtsflow.volume.verifying.header_area import read_header_area
-from dtsflow.volume.verifying.pixel_set import read_pixel_file
-from dtsflow.volume.verifying.recognise import recognise
+from dtsflow.volume.verifying.pixel_file import read_pixel_file
 from dtsflow.volume.verifying.report import Report
-from dtsflow.volume.verifying.verify import Progress, verify
+from dtsflow.volume.verifying.verify import Progress, recognise, verify
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,88 @@
-"""Classes and labels that files give, in place of the source's folders."""
+"""Classes and labels that files give, in place of the source's folders.
+
+Which image each row of a labels CSV means.
+"""
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from dtsflow.errors import PackError
-from dtsflow.volume.file import read_extension
-from dtsflow.volume.format import SUFFIX
-from dtsflow.volume.source.label_match import match
-from dtsflow.volume.source.listing import NO_CLASS, Listing, Reject
-from dtsflow.volume.source.text_lines import numbered_lines, read_text
+from dtsflow.volume.format.file import read_extension
+from dtsflow.volume.format.header import SUFFIX
+from dtsflow.volume.source.base import (
+    IMAGE_SUFFIXES,
+    NO_CLASS,
+    Listing,
+    Reject,
+    numbered_lines,
+    read_text,
+)
+
+
+def match(names: Iterable[str], rows: Collection[str], path: Path) -> dict[str, str]:
+    """From the names of images to the row that means each, where one does.
+
+    A row means the image with its whole name; else with its base name; else with its
+    base name but for an image's suffix. The last two only where no other row and no
+    other image has the same. `path` is the file of the rows.
+
+    Raises:
+        PackError: A row means no image, or could mean several.
+    """
+    images = dict.fromkeys(names)
+    found = {name: name for name in images if name in rows}
+    free = {row for row in rows if row not in found}
+    for reduced in (_base, _stem):
+        if not free:
+            break
+        by_image = _unique(images, reduced)
+        for key, row in _unique(rows, reduced).items():
+            image = by_image.get(key)
+            if row in free and image is not None and image not in found:
+                found[image] = row
+                free.remove(row)
+    if free:
+        raise _unmatched(free, rows, images, path)
+    return found
+
+
+def _unique(names: Iterable[str], reduced: Callable[[str], str]) -> dict[str, str | None]:
+    """From each reduced name to the one it was; None where several were."""
+    found: dict[str, str | None] = {}
+    for name in names:
+        key = reduced(name)
+        found[key] = None if key in found else name
+    return found
+
+
+def _unmatched(
+    free: Collection[str], rows: Iterable[str], images: Iterable[str], path: Path
+) -> PackError:
+    first = next(row for row in rows if row in free)
+    alike = [name for name in images if _stem(name) == _stem(first)]
+    if len(alike) > 1:
+        return PackError(
+            f"{path}: the row of {first!r} could mean {len(alike)} images, {alike[0]} and "
+            f"{alike[1]} among them. Write the name with its folder, and each image once."
+        )
+    return PackError(
+        f"{path}: {len(free)} of its rows mean no image of the source, the first is that of "
+        f"{first!r}. Correct the names, add the files, or remove the rows."
+    )
+
+
+def _base(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _stem(name: str) -> str:
+    base = _base(name)
+    stem, dot, suffix = base.rpartition(".")
+    return stem if f"{dot}{suffix}".lower() in IMAGE_SUFFIXES else base
+
 
 _HEADINGS = {"name", "file", "filename", "path", "image", "id", "imageid"}
 _MOST_DIGITS = 18

@@ -1,19 +1,367 @@
-"""Parquet files with a column of images as a source, as the library datasets writes."""
+"""Parquet files with a column of images as a source, as the library datasets writes.
 
-from collections.abc import Sequence
+One Parquet file; the only module that imports pyarrow.
+
+Which columns of a table are the images and their labels.
+
+Images from a Parquet file, unpacked once into a file of their own.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import secrets
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any, BinaryIO, Literal
 
-from dtsflow.errors import PackError
-from dtsflow.volume.image_suffix import SIGNATURE_BYTES, sniffed_suffix
-from dtsflow.volume.source.field_labels import FieldLabels
-from dtsflow.volume.source.listing import NO_CLASS, Listing, Reject, SourceImage
-from dtsflow.volume.source.parquet_columns import Columns, find_columns
-from dtsflow.volume.source.parquet_table import ParquetTable
-from dtsflow.volume.source.safe_name import is_hidden, why_unsafe
-from dtsflow.volume.source.source_format import SourceFormat
-from dtsflow.volume.source.spool import spool
-from dtsflow.volume.source.stored import Stored
+import numpy as np
+import numpy.typing as npt
+
+from dtsflow.errors import MissingPartError, PackError
+from dtsflow.volume.format.io import check_space, opened, read_bytes
+from dtsflow.volume.source.base import (
+    NO_CLASS,
+    SIGNATURE_BYTES,
+    Listing,
+    Reject,
+    SourceFormat,
+    SourceImage,
+    Stored,
+    is_hidden,
+    sniffed_suffix,
+    why_unsafe,
+)
+from dtsflow.volume.source.webdataset import FieldLabels
+
+Kind = Literal["images", "bytes", "number", "text", "other"]
+
+_BATCH_ROWS = 64  # of images that are in memory at a time
+_BUFFER_BYTES = 1 << 20  # read at a time, so that a row group need not be in memory whole
+_FEATURES_KEY = b"huggingface"  # where the datasets library describes its columns
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetTable:
+    """What a file says of itself; holds nothing open.
+
+    `kinds` are those of the columns, in their order: `images` have the fields `bytes`
+    and `path`. `features` describe columns as the library `datasets` does, where it
+    wrote the file.
+    """
+
+    path: Path
+    num_rows: int
+    kinds: dict[str, Kind]
+    features: dict[str, Any]
+
+    @classmethod
+    def of(cls, path: Path) -> "ParquetTable":
+        """Read the end of a file, which describes it.
+
+        Raises:
+            MissingPartError: pyarrow is not installed.
+            PackError: It cannot be read, or is no Parquet file.
+        """
+        with _opened(path) as file:
+            schema = file.schema_arrow
+            kinds = {field.name: _kind(field.type) for field in schema}
+            return cls(path, file.metadata.num_rows, kinds, _features(schema.metadata or {}))
+
+    def image_bytes(self, column: str) -> int:
+        """About how many bytes the images of a column take unpacked."""
+        leaf = self._leaf(column)
+        with _opened(self.path) as file:
+            groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
+            chunks = [group.column(k) for group in groups for k in range(group.num_columns)]
+            return sum(
+                int(chunk.total_uncompressed_size)
+                for chunk in chunks
+                if chunk.path_in_schema == leaf
+            )
+
+    def images(self, column: str) -> Iterator[list[bytes | None]]:
+        """The stored bytes of every row, some rows at a time.
+
+        Raises:
+            PackError: The file is damaged or cannot be read.
+        """
+        with _opened(self.path) as file:
+            for batch in file.iter_batches(_BATCH_ROWS, columns=[self._leaf(column)]):
+                (values,) = batch.columns
+                values = values.field("bytes") if self.kinds[column] == "images" else values
+                yield values.to_pylist()
+
+    def names(self, column: str) -> list[str | None]:
+        """The paths that the images of a column had; empty where it has none."""
+        if self.kinds[column] != "images":
+            return []
+        with _opened(self.path) as file:
+            (values,) = file.read(columns=[f"{column}.path"]).columns
+            return [row and row.get("path") for row in values.to_pylist()]
+
+    def values(self, column: str) -> list[Any]:
+        """All values of a column of numbers or text."""
+        with _opened(self.path) as file:
+            (values,) = file.read(columns=[column]).columns
+            found: list[Any] = values.to_pylist()
+            return found
+
+    def _leaf(self, column: str) -> str:
+        return f"{column}.bytes" if self.kinds[column] == "images" else column
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A file open for reading; whatever pyarrow says of it becomes a PackError."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415  # an extra: imported when a table is opened
+        import pyarrow.parquet as pq  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingPartError(
+            f"{path} is a Parquet file, and pyarrow, which reads them, is not installed. Install "
+            "it with: pip install 'dtsflow[parquet]'"
+        ) from error
+    try:
+        with pq.ParquetFile(
+            path, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True
+        ) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        raise PackError(
+            f"{path} cannot be read as Parquet; it is damaged, cut short or another kind of file: "
+            f"{_first_line(error)}. Copy or download it again."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].rstrip(".")
+
+
+def _kind(column: Any) -> Kind:
+    import pyarrow.types as kinds  # noqa: PLC0415  # it is there: a file is open
+
+    if kinds.is_struct(column):
+        fields = {column.field(number).name for number in range(column.num_fields)}
+        return "images" if {"bytes", "path"} <= fields else "other"
+    if kinds.is_binary(column) or kinds.is_large_binary(column):
+        return "bytes"
+    if kinds.is_integer(column):
+        return "number"
+    return "text" if kinds.is_string(column) or kinds.is_large_string(column) else "other"
+
+
+def _features(metadata: dict[bytes, bytes]) -> dict[str, Any]:
+    """The columns as `datasets` describes them; none where that is no such text."""
+    try:
+        found = json.loads(metadata.get(_FEATURES_KEY, b"{}"))["info"]["features"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+_LABEL = "label"  # what a column of labels is called where nothing describes it
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The names of the columns; `label` is None, and `class_names` are, if none is."""
+
+    image: str
+    label: str | None
+    class_names: tuple[str, ...] | None
+
+
+def find_columns(table: ParquetTable, source_format: SourceFormat) -> Columns:
+    """Choose the columns of a table.
+
+    The images are `image_field`; else the one column of images, or else of bytes. The
+    labels are `label_field`; else the one column of class labels, or else the one that
+    is called `label`.
+
+    Raises:
+        PackError: A column that is asked for is not there or of another kind, or
+            several could be meant.
+    """
+    label = _label(table, source_format.label_field)
+    names = None if label is None else _class_names(table, label)
+    return Columns(_image(table, source_format.image_field), label, names)
+
+
+def _image(table: ParquetTable, asked: str | None) -> str:
+    if asked is not None:
+        return _asked(table, asked, {"images", "bytes"}, "images")
+    kinds = table.kinds.items()
+    found = [name for name, kind in kinds if kind == "images"]
+    found = found or [name for name, kind in kinds if kind == "bytes"]
+    if len(found) != 1:
+        raise PackError(
+            f"{table.path} has {len(found)} columns that may be images ({_listed(found)}) among "
+            f"{_listed(table.kinds)}. Choose one: --image-field, or volume.image_field."
+        )
+    return found[0]
+
+
+def _label(table: ParquetTable, asked: str | None) -> str | None:
+    usable = {"number", "text"}
+    if asked is not None:
+        return _asked(table, asked, usable, "numbers or text")
+    found = [
+        name
+        for name, kind in table.kinds.items()
+        if kind == "number" and _is_class_label(table.features.get(name))
+    ]
+    if len(found) > 1:
+        raise PackError(
+            f"{table.path} has {len(found)} columns of labels: {_listed(found)}. Choose one: "
+            "--label-field, or volume.label_field."
+        )
+    if found:
+        return found[0]
+    return _LABEL if table.kinds.get(_LABEL) in usable else None
+
+
+def _asked(table: ParquetTable, name: str, kinds: set[str], what: str) -> str:
+    if table.kinds.get(name) not in kinds:
+        found = "has no column" if name not in table.kinds else "has other values in the column"
+        raise PackError(
+            f"{table.path} {found} {name!r}; it takes one of {what}. Its columns: "
+            f"{_listed(table.kinds)}."
+        )
+    return name
+
+
+def _is_class_label(feature: Any) -> bool:
+    return isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+
+
+def _class_names(table: ParquetTable, label: str) -> tuple[str, ...] | None:
+    feature = table.features.get(label)
+    names = feature.get("names") if feature is not None and _is_class_label(feature) else None
+    if names is None:
+        return None
+    if not isinstance(names, list) or not names or len(set(map(str, names))) < len(names):
+        raise PackError(f"{table.path} describes {label!r} with class names that are no list.")
+    return tuple(map(str, names))
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(names) or "none"
+
+
+log = logging.getLogger(__name__)
+
+NO_IMAGE = -1  # the size of a row without one
+
+_END = struct.Struct("<8sqI")  # magic, rows, CRC-32 of the sizes; the sizes lie before it
+_MAGIC = b"DTSSPOOL"
+_SUFFIX = ".images"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spool:
+    """The images of a table behind one another, in the order of its rows.
+
+    `sizes` has an entry per row, `NO_IMAGE` where it has none.
+    """
+
+    path: Path
+    sizes: npt.NDArray[np.int64]
+    file_bytes: int
+    mtime_ns: int
+
+    def stored(self) -> list[Stored | None]:
+        """Where the image of each row lies; None where it has none."""
+        lengths = np.maximum(self.sizes, 0)
+        starts = (np.cumsum(lengths) - lengths).tolist()
+        path = str(self.path)
+        return [
+            None if size < 0 else Stored(path, start, size, self.file_bytes, self.mtime_ns)
+            for start, size in zip(starts, self.sizes.tolist(), strict=True)
+        ]
+
+
+def spool(table: ParquetTable, column: str, folder: Path) -> Spool:
+    """Unpack the images of a column into a file in `folder`, unless that was done.
+
+    The file's name has a digest of the table's place, size and time of change in it,
+    so that another table makes another file; it takes the name when it is whole.
+
+    Raises:
+        PackError: The table is damaged, or the disk is full or cannot be written.
+    """
+    path = folder / _name(table, column)
+    try:
+        if not path.is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            check_space(folder, table.image_bytes(column), what=f"unpacking {table.path}")
+            log.info("unpacking the images of %s into %s", table.path, path)
+            _make(path, table, column)
+        return _load(path, table.num_rows)
+    except OSError as error:
+        raise PackError(
+            f"{path} cannot be written or read: {error.strerror or error}. Check the disk and its "
+            "free space, or choose another folder (--spool, volume.spool)."
+        ) from error
+
+
+def _name(table: ParquetTable, column: str) -> str:
+    state = table.path.stat()
+    facts = (str(table.path.resolve()), state.st_size, state.st_mtime_ns, column)
+    digest = hashlib.sha256(repr(facts).encode("utf-8", "surrogateescape")).hexdigest()
+    return f"{table.path.stem}-{digest[:16]}{_SUFFIX}"
+
+
+def _make(path: Path, table: ParquetTable, column: str) -> None:
+    # Several processes may make the same one: each its own, whole, in turn.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with temporary.open("xb") as file:
+            _write(file, table, column)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _write(file: BinaryIO, table: ParquetTable, column: str) -> None:
+    sizes: list[int] = []
+    for images in table.images(column):
+        sizes += [NO_IMAGE if data is None else len(data) for data in images]
+        file.writelines(data for data in images if data)
+    text = np.array(sizes, "<i8").tobytes()
+    file.write(text + _END.pack(_MAGIC, len(sizes), zlib.crc32(text)))
+
+
+def _load(path: Path, rows: int) -> Spool:
+    with opened(path) as descriptor:
+        state = os.fstat(descriptor)
+        end = 8 * rows + _END.size
+        if state.st_size < end:
+            raise _damaged(path)
+        text = read_bytes(descriptor, end, state.st_size - end, path).tobytes()
+    sizes = np.frombuffer(text, "<i8", rows).astype(np.int64)
+    found = _END.unpack_from(text, 8 * rows)
+    images = int(np.maximum(sizes, 0).sum())
+    if found != (_MAGIC, rows, zlib.crc32(text[: 8 * rows])) or images + end != state.st_size:
+        raise _damaged(path)
+    return Spool(path, sizes, state.st_size, state.st_mtime_ns)
+
+
+def _damaged(path: Path) -> PackError:
+    return PackError(
+        f"{path}, which images were unpacked into, is cut short or damaged. Remove it, and they "
+        "are unpacked again."
+    )
+
 
 _GIGABYTE = 1e9
 

@@ -6,15 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dtsflow.errors import PackError
-from dtsflow.volume.exact_read import opened
-from dtsflow.volume.file import VolumeFile
-from dtsflow.volume.indexes import read_indexes
-from dtsflow.volume.manifest import manifest_path, read_manifest
-from dtsflow.volume.scan import scan
-from dtsflow.volume.source.listing import Listing, SourceImage
-from dtsflow.volume.source.safe_name import why_unsafe
-from dtsflow.volume.source.stored import Stored
-from dtsflow.volume.volume_set import VolumeSet
+from dtsflow.volume.datasets.scan import read_indexes, scan
+from dtsflow.volume.datasets.volume_set import VolumeSet
+from dtsflow.volume.format.file import VolumeFile
+from dtsflow.volume.format.io import opened
+from dtsflow.volume.format.manifest import manifest_path, read_manifest
+from dtsflow.volume.source.base import Listing, SourceImage, Stored, why_unsafe
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,9 @@
-"""`dtsflow verify`: every damage of volumes, found and named."""
+"""`dtsflow verify`: every damage of volumes, found and named.
+
+Whether volumes that lie together make whole sets.
+
+What kind of volume a file is, damaged or not.
+"""
 
 import hashlib
 import json
@@ -8,22 +13,82 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dtsflow.errors import HeaderError, VolumeError
+from dtsflow.errors import HeaderError, SetError, VolumeError
 from dtsflow.memory.limit import cpu_limit
-from dtsflow.ranks.crew import Crew
+from dtsflow.ranks.collective import Crew
 from dtsflow.ranks.group import Group
-from dtsflow.volume.exact_read import opened, read_bytes
-from dtsflow.volume.find import find
-from dtsflow.volume.format import BLOCK_BYTES, HEADER_BYTES, Kind
-from dtsflow.volume.header import Header
-from dtsflow.volume.verifying.block_volume import read_block_volume
+from dtsflow.volume.datasets.scan import find, group_files, is_complete, one_set
+from dtsflow.volume.format.extension import EXTENSION_MAGIC, EXTENSION_OFFSET
+from dtsflow.volume.format.header import BLOCK_BYTES, BLOCK_MAGIC, HEADER_BYTES, Header, Kind
+from dtsflow.volume.format.io import opened, read_bytes
+from dtsflow.volume.format.pixel_file import SMALL_SETS
+from dtsflow.volume.verifying.block_volume import (
+    differences,
+    read_block_volume,
+    read_fields,
+    read_header_area,
+)
 from dtsflow.volume.verifying.blocks import Decode, Means, dismiss, serve
-from dtsflow.volume.verifying.header_area import read_header_area
-from dtsflow.volume.verifying.pixel_set import pixel_problems, read_pixel_file
-from dtsflow.volume.verifying.recognise import recognise
+from dtsflow.volume.verifying.pixel_file import pixel_problems, read_pixel_file, right_small_header
+from dtsflow.volume.verifying.problems import volume_problems
 from dtsflow.volume.verifying.report import Problem, Report, told
-from dtsflow.volume.verifying.sets import set_problems
-from dtsflow.volume.verifying.volume_problems import volume_problems
+
+Member = tuple[Path, bytes]  # a file, and its header as it should be
+
+
+def set_problems(place: Path, members: Sequence[Member]) -> tuple[list[Problem], list[str]]:
+    """What is wrong with the sets that these files of a folder or pattern make.
+
+    Several whole data sets beside each other are nothing wrong.
+    """
+    try:
+        found = [(path, Header.parse(raw, path)) for path, raw in members]
+    except HeaderError:
+        return [], [f"{place}: whether all volumes are here was not checked, a header is damaged"]
+    groups = group_files(found)
+    whole = [group for group in groups if is_complete(group)]
+    broken = [member for group in groups if not is_complete(group) for member in group]
+    problems = []
+    for group in (*whole, broken):
+        try:
+            if group:
+                one_set(group, place)
+        except SetError as error:
+            problems.append(Problem(place, "set", None, None, str(error)))
+    return problems, []
+
+
+_ALIKE = 6  # fields in which a damaged header may differ from its kind's
+
+
+def recognise(path: Path, size: int) -> Kind | None:
+    """The kind of a volume: as its header says, else as most of the file does.
+
+    Raises:
+        VolumeError: The file cannot be read.
+    """
+    if size < HEADER_BYTES:
+        return None
+    with opened(path) as descriptor:
+        raw = read_bytes(descriptor, HEADER_BYTES, 0, path).tobytes()
+        marks = [
+            read_bytes(descriptor, 4, place, path).tobytes() if size >= place + 4 else b""
+            for place in (EXTENSION_OFFSET, BLOCK_BYTES)
+        ]
+    for kind in Kind:
+        if raw[8:16] == kind.value.rjust(8).encode():
+            return kind
+    if marks[0] == EXTENSION_MAGIC or marks[1] in BLOCK_MAGIC:
+        return Kind.IMAGENET
+    if raw[:4] == b".DTS" and read_fields(raw)["header_bytes"] == BLOCK_BYTES:
+        return Kind.IMAGENET
+    samples = read_fields(raw)["num_samples"]
+    unlike = {
+        kind: len(differences(raw, right_small_header(raw, kind, samples))) for kind in SMALL_SETS
+    }
+    likely = min(unlike, key=lambda kind: unlike[kind])
+    return likely if unlike[likely] <= _ALIKE else None
+
 
 Progress = Callable[[int, int], None]
 

@@ -13,14 +13,14 @@ from dtsflow_image_manifest import ImageManifest
 from PIL import Image
 
 import dtsflow
-from dtsflow.build import build
 from dtsflow.cli.main import main
 from dtsflow.cli.run import stream
-from dtsflow.compose import compose
+from dtsflow.config.compose import compose
 from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.digest import Digest, add_sequences
 from dtsflow.errors import ConfigError, PlanError, VolumeError
-from dtsflow.ranks.rank import Rank
+from dtsflow.pipeline.build import build
+from dtsflow.ranks.group import Rank
 from dtsflow.testing import check_image_loader, jpeg
 
 DATA = Path(dtsflow_image_manifest.__file__).parent / "data"

@@ -8,16 +8,16 @@ import pytest
 from dtsflow_mini_csv import MiniDecoder, MiniReader
 
 import dtsflow
-from dtsflow.build import build
 from dtsflow.cli.main import main
 from dtsflow.cli.run import stream
-from dtsflow.compose import compose
+from dtsflow.config.compose import compose
 from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.digest import Digest, add_sequences
-from dtsflow.consumer.linear_fit import Line
+from dtsflow.consumer.softmax import Line
+from dtsflow.pipeline.build import build
+from dtsflow.pipeline.run import Run
 from dtsflow.plugin import Batch, ConfigError, DecodeError, VolumeError
-from dtsflow.ranks.rank import Rank
-from dtsflow.run import Run
+from dtsflow.ranks.group import Rank
 from dtsflow.testing import check_loader, check_parser
 
 DATA = Path(dtsflow_mini_csv.__file__).parent / "data"

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtsflow.volume.packing.bins import arrange, first_fit_decreasing
+from dtsflow.volume.packing.arrange import arrange, first_fit_decreasing
 
 CAPACITY = 16_773_120  # of a block at level 0
 MOST = 340

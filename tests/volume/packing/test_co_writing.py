@@ -4,9 +4,15 @@ from pathlib import Path
 import pytest
 
 from dtsflow.errors import PackError
-from dtsflow.ranks.crew import Crew
-from dtsflow.volume.packing.co_writing import WRITERS, _enter, _invite, co_writing, turn_out
-from dtsflow.volume.packing.unfinished import Unfinished
+from dtsflow.ranks.collective import Crew
+from dtsflow.volume.packing.staging import (
+    WRITERS,
+    Unfinished,
+    _enter,
+    _invite,
+    co_writing,
+    turn_out,
+)
 
 
 def test_several_ranks_are_let_in_and_keep_the_next_pack_out(tmp_path: Path) -> None:

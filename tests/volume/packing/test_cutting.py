@@ -4,18 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtsflow.volume.format import BLOCK_ROOM, aligned
-from dtsflow.volume.packing.cutting import (
-    Cut,
-    cut_as_planned,
-    cut_next_fit,
-    most_images,
-)
+from dtsflow.volume.format.header import BLOCK_ROOM, aligned
+from dtsflow.volume.packing.arrange import Cut, cut_as_planned, cut_next_fit, most_images
 from dtsflow.volume.packing.encode import Encoded
-from dtsflow.volume.packing.prepare import Prepared
-from dtsflow.volume.packing.statistics import Sums
-from dtsflow.volume.source.listing import Reject, SourceImage
-from dtsflow.volume.source.stored import Stored
+from dtsflow.volume.packing.prepare import Prepared, Sums
+from dtsflow.volume.source.base import Reject, SourceImage, Stored
 
 NOWHERE = Stored("", 0, 0, 0, 0)
 CAPACITY = BLOCK_ROOM[3]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
 from dtsflow.testing import jpeg
-from dtsflow.volume.format import aligned
+from dtsflow.volume.format.header import aligned
 from dtsflow.volume.packing.encode import (
     Encoded,
     Unusable,
@@ -24,8 +24,8 @@ from dtsflow.volume.packing.encode import (
     rgb_histogram,
     shrink,
 )
-from dtsflow.volume.packing.recipe import Encoding, Level, Recipe
-from dtsflow.volume.source.stored import whole_file
+from dtsflow.volume.packing.options import Encoding, Level, Recipe
+from dtsflow.volume.source.base import whole_file
 
 ORIENTATION = 0x0112
 FORMATS = ["JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF"]

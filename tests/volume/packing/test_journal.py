@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from dtsflow.volume.packing.journal import Mark, read_marks
-from dtsflow.volume.packing.statistics import Sums
+from dtsflow.volume.packing.prepare import Sums
+from dtsflow.volume.packing.volume_part import Mark, read_marks
 
 SUMS = Sums(2, 3 << 40, (1, 2, 3), (4, 5, 6 << 70))
 MARKS = [

@@ -15,15 +15,13 @@ from PIL import Image
 
 from dtsflow.errors import HeaderError, PackError
 from dtsflow.testing import jpeg
-from dtsflow.volume.access import open_volumes
-from dtsflow.volume.file import VolumeFile, read_file
-from dtsflow.volume.manifest import manifest_digest, manifest_path, read_manifest
-from dtsflow.volume.packing.options import Layout, Packing, Split
-from dtsflow.volume.packing.pack import estimate, pack
-from dtsflow.volume.packing.packed import Packed
-from dtsflow.volume.packing.recipe import Encoding, Level
-from dtsflow.volume.source.choice import Choice
-from dtsflow.volume.source.stored import Stored
+from dtsflow.volume.datasets.access import open_volumes
+from dtsflow.volume.format.file import VolumeFile, read_file
+from dtsflow.volume.format.manifest import manifest_digest, manifest_path, read_manifest
+from dtsflow.volume.packing.options import Encoding, Layout, Level, Packing, Split
+from dtsflow.volume.packing.pack import Packed, estimate, pack
+from dtsflow.volume.source.base import Stored
+from dtsflow.volume.source.select import Choice
 
 IMAGES = 30
 CLASSES = 3
@@ -141,7 +139,7 @@ def test_the_same_tree_gives_the_same_bytes(
         def __iter__(self) -> object:
             return self._entries
 
-    monkeypatch.setattr("dtsflow.volume.source.image_tree.os.scandir", Reversed)
+    monkeypatch.setattr("dtsflow.volume.source.folder.os.scandir", Reversed)
     packing = Packing(split="train", encoding=Encoding(level=level), workers=7)
     second = pack(source, tmp_path / "2", packing)
     assert first.path.read_bytes() == second.path.read_bytes()
@@ -334,7 +332,7 @@ def test_a_disk_without_room_is_refused_before_anything_is_written(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = SimpleNamespace(free=1000)
-    monkeypatch.setattr("dtsflow.volume.replacing.shutil.disk_usage", lambda _: full)
+    monkeypatch.setattr("dtsflow.volume.format.io.shutil.disk_usage", lambda _: full)
     with pytest.raises(PackError, match=r"has 1000 bytes free, the pack takes 3355\d{4}"):
         train(source, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []

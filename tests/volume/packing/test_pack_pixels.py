@@ -7,12 +7,11 @@ import pytest
 
 from dtsflow.errors import PackError
 from dtsflow.testing import write_small_set
-from dtsflow.volume.file import read_file
-from dtsflow.volume.format import Kind
-from dtsflow.volume.packing.pixels import pack_pixels
-from dtsflow.volume.small import SMALL_SETS
-from dtsflow.volume.small_header import most_samples
-from dtsflow.volume.source.pixels import PixelSet, find_pixels
+from dtsflow.volume.format.file import read_file
+from dtsflow.volume.format.header import Kind
+from dtsflow.volume.format.pixel_file import SMALL_SETS, most_samples
+from dtsflow.volume.packing.pack import pack_pixels
+from dtsflow.volume.source.pixel_files import PixelSet, find_pixels
 
 SMALL = [(Kind.MNIST, "mnist"), (Kind.CIFAR10, "cifar10"), (Kind.CIFAR100, "cifar100")]
 
@@ -116,6 +115,6 @@ def test_the_most_samples_just_fit_the_header(kind: Kind, _name: str) -> None:
 def test_more_samples_than_the_header_can_say_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dtsflow.volume.packing.pixels.most_samples", lambda _kind: 2)
+    monkeypatch.setattr("dtsflow.volume.packing.pack.most_samples", lambda _kind: 2)
     with pytest.raises(PackError, match=r"3 samples do not fit .*mnist_test\.dts: .* holds 2"):
         pack_pixels(made(Kind.MNIST, 3), tmp_path, split="test")

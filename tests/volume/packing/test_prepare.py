@@ -14,13 +14,18 @@ from PIL import Image
 
 from dtsflow.errors import PackError
 from dtsflow.testing import jpeg
-from dtsflow.volume.format import aligned
+from dtsflow.volume.format.header import aligned
 from dtsflow.volume.packing.encode import encode, rgb_histogram, shrink
-from dtsflow.volume.packing.prepare import Candidate, Prepared, Preparer, prepare_in_order
-from dtsflow.volume.packing.recipe import Encoding
-from dtsflow.volume.packing.statistics import Sums, sums_of
-from dtsflow.volume.source.listing import NO_CLASS, Reject, SourceImage
-from dtsflow.volume.source.stored import Stored, whole_file
+from dtsflow.volume.packing.options import Encoding
+from dtsflow.volume.packing.prepare import (
+    Candidate,
+    Prepared,
+    Preparer,
+    Sums,
+    prepare_in_order,
+    sums_of,
+)
+from dtsflow.volume.source.base import NO_CLASS, Reject, SourceImage, Stored, whole_file
 
 CAPACITY = 20_032
 RECIPE = Encoding(level=3).recipe()

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dtsflow.errors import PackError
-from dtsflow.volume.packing.recipe import Encoding, Level, Recipe
+from dtsflow.volume.packing.options import Encoding, Level, Recipe
 
 Size = tuple[int, int]
 

@@ -13,14 +13,12 @@ from dtsflow.cli.pack import main
 from dtsflow.errors import PackError
 from dtsflow.native.core import load
 from dtsflow.testing import jpeg
-from dtsflow.volume.access import open_volumes
-from dtsflow.volume.file import read_file
-from dtsflow.volume.manifest import manifest_path, read_manifest
-from dtsflow.volume.packing import restarts
-from dtsflow.volume.packing.options import Layout, Packing
-from dtsflow.volume.packing.pack import estimate, pack
-from dtsflow.volume.packing.packed import Packed
-from dtsflow.volume.packing.recipe import Encoding, Level
+from dtsflow.volume.datasets.access import open_volumes
+from dtsflow.volume.format.file import read_file
+from dtsflow.volume.format.manifest import manifest_path, read_manifest
+from dtsflow.volume.packing import encode
+from dtsflow.volume.packing.options import Encoding, Layout, Level, Packing
+from dtsflow.volume.packing.pack import Packed, estimate, pack
 from dtsflow.volume.repairing.repair import repair
 from dtsflow.volume.verifying.verify import verify
 
@@ -151,7 +149,7 @@ def test_upstream_has_none(source: Path, tmp_path: Path) -> None:
 def test_without_the_native_core_they_are_refused(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restarts, "load", lambda: None)
+    monkeypatch.setattr(encode, "load", lambda: None)
     with pytest.raises(PackError, match="restart markers are written by the native core"):
         pack(source, tmp_path / "out", packing())
     assert not (tmp_path / "out").exists()

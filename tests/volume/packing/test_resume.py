@@ -16,12 +16,11 @@ import pytest
 
 from dtsflow.errors import PackError
 from dtsflow.testing import jpeg
-from dtsflow.volume.packing import volume_part, writing
-from dtsflow.volume.packing.options import Layout, Packing
+from dtsflow.volume.packing import volume_part, write
+from dtsflow.volume.packing.options import Encoding, Layout, Level, Packing
 from dtsflow.volume.packing.pack import pack
 from dtsflow.volume.packing.prepare import Prepared
-from dtsflow.volume.packing.recipe import Encoding, Level
-from dtsflow.volume.source.stored import Stored
+from dtsflow.volume.source.base import Stored
 
 IMAGES = 60
 VOLUMES = 3
@@ -203,7 +202,7 @@ def test_a_resume_that_ends_before_it_writes_keeps_what_is_there(
     with pytest.raises(KeyboardInterrupt):
         pack(source, tmp_path, packing(0), stop_at(4, KeyboardInterrupt()))
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "check_space", ending)
+        patch.setattr(write, "check_space", ending)
         with pytest.raises(type(error)):
             pack(source, tmp_path, packing(0, resume=True))
     (hidden,) = tmp_path.iterdir()

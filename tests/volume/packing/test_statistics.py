@@ -10,7 +10,7 @@ from PIL import Image
 
 from dtsflow.testing import jpeg
 from dtsflow.volume.packing.encode import rgb_histogram
-from dtsflow.volume.packing.statistics import Sums, is_sampled, sums_of
+from dtsflow.volume.packing.prepare import Sums, is_sampled, sums_of
 
 JPEGS = [jpeg(20 + 9 * seed, 50 - 3 * seed, seed=seed) for seed in range(5)]
 

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtsflow.errors import PackError
-from dtsflow.volume.format import aligned
+from dtsflow.volume.format.header import aligned
 from dtsflow.volume.packing.upstream import arrange_level0, minimum_blocks, name_order, shuffled
-from dtsflow.volume.source.listing import SourceImage
-from dtsflow.volume.source.stored import Stored
+from dtsflow.volume.source.base import SourceImage, Stored
 
 MARGIN = 16 * 1024 * 1024 - 4096
 NOWHERE = Stored("", 0, 0, 0, 0)

@@ -3,9 +3,8 @@ from pathlib import Path
 import pytest
 
 from dtsflow.errors import PackError
-from dtsflow.volume.source.choice import Choice, choose
-from dtsflow.volume.source.listing import Listing, Reject, SourceImage
-from dtsflow.volume.source.stored import Stored
+from dtsflow.volume.source.base import Listing, Reject, SourceImage, Stored
+from dtsflow.volume.source.select import Choice, choose
 
 NOWHERE = Stored("nowhere", 0, 1, 1, 0)
 CLASSES = ("ant", "bee", "cat")

@@ -3,9 +3,8 @@ from pathlib import Path
 import pytest
 
 from dtsflow.errors import PackError
+from dtsflow.volume.source.base import NO_CLASS, Listing, Reject, SourceImage, Stored
 from dtsflow.volume.source.labels import label_by, number_by, read_classes, read_labels
-from dtsflow.volume.source.listing import NO_CLASS, Listing, Reject, SourceImage
-from dtsflow.volume.source.stored import Stored
 
 NOWHERE = Stored("nowhere", 0, 1, 1, 0)
 CSV = Path("some/labels.csv")

@@ -1,9 +1,8 @@
 import pytest
 
 from dtsflow.errors import PackError
-from dtsflow.volume.source.listing import NO_CLASS, Listing, Reject, SourceImage
-from dtsflow.volume.source.merge import merge
-from dtsflow.volume.source.stored import Stored
+from dtsflow.volume.source.base import NO_CLASS, Listing, Reject, SourceImage, Stored
+from dtsflow.volume.source.select import merge
 
 
 def listing(classes: str, *names: str, rejects: str = "") -> Listing:

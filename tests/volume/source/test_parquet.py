@@ -9,9 +9,9 @@ import pytest
 from dtsflow.errors import MissingPartError, PackError
 from dtsflow.testing import damage, jpeg
 from dtsflow.volume import Packing, SourceFormat, pack
-from dtsflow.volume.access import open_volumes
-from dtsflow.volume.source.listing import NO_CLASS, Listing
-from dtsflow.volume.source.open_source import list_source
+from dtsflow.volume.datasets.access import open_volumes
+from dtsflow.volume.source.base import NO_CLASS, Listing
+from dtsflow.volume.source.detect import list_source
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -10,10 +10,10 @@ import pytest
 
 from dtsflow.errors import HeaderError, PackError
 from dtsflow.testing import damage, write_block_volume, write_small_set
-from dtsflow.volume.format import Kind
-from dtsflow.volume.small import SMALL_SETS
-from dtsflow.volume.source import shelf
-from dtsflow.volume.source.pixels import PixelSet, find_pixels
+from dtsflow.volume.format.header import Kind
+from dtsflow.volume.format.pixel_file import SMALL_SETS
+from dtsflow.volume.source import pixel_files
+from dtsflow.volume.source.pixel_files import PixelSet, find_pixels
 
 
 def made(kind: Kind, samples: int, seed: int = 0) -> PixelSet:
@@ -146,7 +146,7 @@ def test_what_is_no_small_set_is_left_to_others(tmp_path: Path) -> None:
 def test_a_large_tar_of_something_else_is_not_read_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelf, "_MOST_BYTES", 1 << 16)
+    monkeypatch.setattr(pixel_files, "_MOST_BYTES", 1 << 16)
     path = tar(tmp_path / "v.tar", {"a": bytes(1 << 17), "train.bin": b"never reached"})
     assert find_pixels(path, "train") is None
     path = tar(tmp_path / "w.tar", {"train.bin": bytes(1 << 17)})

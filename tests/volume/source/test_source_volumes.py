@@ -13,11 +13,10 @@ from dtsflow.testing import (
     write_block_volume,
     write_small_set,
 )
-from dtsflow.volume.extension import EXTENSION_OFFSET, About, Extension
-from dtsflow.volume.format import BLOCK_BYTES, Kind
-from dtsflow.volume.header import Header
-from dtsflow.volume.manifest import Entry, manifest_path
-from dtsflow.volume.source.listing import Listing
+from dtsflow.volume.format.extension import EXTENSION_OFFSET, About, Extension
+from dtsflow.volume.format.header import BLOCK_BYTES, Header, Kind
+from dtsflow.volume.format.manifest import Entry, manifest_path
+from dtsflow.volume.source.base import Listing
 from dtsflow.volume.source.volumes import read_volumes
 
 BLOCKS: list[BlockSamples] = [[(b"a" * 100, 1), (b"bb", 0)], [], [(b"ccc", 4)]]

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dtsflow.errors import PackError
-from dtsflow.volume.source.stored import Stored, whole_file
+from dtsflow.volume.source.base import Stored, whole_file
 
 DATA = bytes(range(200))
 

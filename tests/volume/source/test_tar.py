@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dtsflow.errors import PackError
-from dtsflow.volume.source.image_tree import read_tree
-from dtsflow.volume.source.listing import NO_CLASS
+from dtsflow.volume.source.base import NO_CLASS
+from dtsflow.volume.source.folder import read_tree
 from dtsflow.volume.source.tar import read_tar
 
 Members = dict[str, bytes]  # a name that ends with a slash is a folder

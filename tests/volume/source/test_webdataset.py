@@ -9,10 +9,10 @@ import pytest
 from dtsflow.errors import PackError
 from dtsflow.testing import damage, jpeg
 from dtsflow.volume import Choice, Packing, SourceFormat, pack
-from dtsflow.volume.access import open_volumes
-from dtsflow.volume.manifest import rejects_path
-from dtsflow.volume.source.listing import NO_CLASS, Listing
-from dtsflow.volume.source.open_source import list_source
+from dtsflow.volume.datasets.access import open_volumes
+from dtsflow.volume.format.manifest import rejects_path
+from dtsflow.volume.source.base import NO_CLASS, Listing
+from dtsflow.volume.source.detect import list_source
 
 Members = Iterable[tuple[str, bytes]]
 

@@ -1,0 +1,1 @@
+"""Configuration: words to plain values, and classes that a configuration may name."""

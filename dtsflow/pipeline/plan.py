@@ -1,0 +1,298 @@
+"""The plan: everything a run will do, worked out before a byte is allocated."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from dtsflow._version import __version__
+from dtsflow.errors import PlanError
+from dtsflow.memory.plan import MemoryPlan
+from dtsflow.pipeline.checkpoint import DIGITS, State
+from dtsflow.pipeline.phase_plan import PhasePlan, forms_of
+from dtsflow.ranks.group import Alone, Rank
+from dtsflow.reader.reader import Mode
+from dtsflow.volume.datasets.mixed import MixedSet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dtsflow.pipeline.pipeline import Pipeline
+    from dtsflow.pipeline.run import Run
+    from dtsflow.pipeline.run_folder import RunFolder
+    from dtsflow.ranks.group import Group
+
+# Raise it whenever the same configuration comes to mean another order or other pixels.
+ALGORITHM = 1
+
+SHOWN = 60  # characters: what is longer is compared as a digest
+
+BESIDE_ROW_BYTES = 1 + 8  # `valid` and `sample_ids` of one row, in each of the two zones
+
+ROWS_SHARE = 0.75  # of the memory that is left: the program itself needs some, too
+
+SHARED: Mode = "resident"  # what the ranks of a node keep together
+
+# What each phase that reads in this mode keeps in memory for itself.
+_HELD: dict[Mode, str] = {"resident": "resident blocks", "raw": "raw images"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every spec, span and order of a run, for one rank.
+
+    Attributes:
+        pipeline: What was planned.
+        rank: For whom.
+        phases: The plan of each phase, in the order an epoch has them.
+        memory: The device memory plan, which all phases share.
+        workers: Threads that fill batches.
+        agreed: What all ranks take for `reading`; None: each decides for itself.
+    """
+
+    pipeline: "Pipeline"
+    rank: Rank
+    phases: Mapping[str, PhasePlan]
+    memory: MemoryPlan
+    workers: int
+    agreed: Mapping[str, tuple[Mode, str]] | None = None
+
+    def open(
+        self,
+        folder: "RunFolder | None" = None,
+        start: State | None = None,
+        origin: "Path | None" = None,
+        group: "Group | None" = None,
+    ) -> "Run":
+        """Allocate memory, start threads and begin to read.
+
+        With `start` the run goes on there; it must be a state of this plan. `origin` is
+        the folder where it was found. All ranks of `group` open their plans together,
+        and end together.
+
+        Raises:
+            MemoryPlanError: The plan needs more memory than `memory.limit`.
+        """
+        from dtsflow.pipeline.run import Run  # noqa: PLC0415  # a run knows its plan, so not the reverse
+
+        self.check_memory()
+        return Run(self, folder, start, origin, group or Alone(self.rank))
+
+    def check_memory(self) -> None:
+        """Refuse what the ranks of this node need together, if that is too much.
+
+        Raises:
+            MemoryPlanError: It is more than `memory.limit`.
+        """
+        self.pipeline.memory.check(self._on_node(self.memory_entries))
+
+    def _on_node(self, entries: Mapping[str, int]) -> dict[str, int]:
+        """What all ranks of this node take together."""
+        shared = {self._entry(name) for name, (mode, _) in self.reading.items() if mode == SHARED}
+        return {
+            name: size if name in shared else size * self.rank.local_size
+            for name, size in entries.items()
+        }
+
+    def phase(self, name: str) -> PhasePlan:
+        """The plan of the phase `name`.
+
+        Raises:
+            PlanError: There is none.
+        """
+        if name not in self.phases:
+            known = ", ".join(map(repr, self.phases))
+            raise PlanError(f"There is no phase {name!r}; this run has {known}.")
+        return self.phases[name]
+
+    @property
+    def steps(self) -> int:
+        """Global batches in an epoch, of all phases together."""
+        return sum(phase.order.steps for phase in self.phases.values())
+
+    @cached_property
+    def beginning(self) -> State:
+        """The state of a run of which nothing was handed out yet."""
+        return State(next(iter(self.phases)), 0, 0, self.fingerprint())
+
+    def turn(self, state: State) -> tuple[int, int, int]:
+        """What orders the states of this plan: the less, the earlier."""
+        return state.epoch, list(self.phases).index(state.phase), state.step
+
+    def after(self, phase: str, epoch: int) -> tuple[str, int]:
+        """The phase that follows `phase` of `epoch`, and its epoch."""
+        names = list(self.phases)
+        turn = names.index(phase) + 1
+        return (names[turn], epoch) if turn < len(names) else (names[0], epoch + 1)
+
+    @cached_property
+    def memory_entries(self) -> dict[str, int]:
+        """Bytes that the run will hold, by what they are for."""
+        rows = {
+            self._of_phase("stored rows", name): self.phases[name].row_bytes(samples)
+            for name, samples in self.kept_samples.items()
+        }
+        return {**self._entries_without_rows, **rows}
+
+    @cached_property
+    def kept_samples(self) -> Mapping[str, int]:
+        """By phase that reuses rows, of how many samples of this rank they are kept.
+
+        With `store_bytes: auto` they take up to three quarters of what `memory.limit`
+        leaves beside all else, a phase after the other.
+        """
+        room = self.pipeline.memory.allowed_bytes() - sum(
+            self._on_node(self._entries_without_rows).values()
+        )
+        found: dict[str, int] = {}
+        for name, plan in self.phases.items():
+            if (budget := plan.row_budget) is None:
+                continue
+            asked = plan.phase.store_bytes
+            most = ROWS_SHARE * max(0, room) // self.rank.local_size if asked == "auto" else asked
+            found[name] = budget.within(int(most))
+            room -= plan.row_bytes(found[name]) * self.rank.local_size
+        return found
+
+    @cached_property
+    def _entries_without_rows(self) -> dict[str, int]:
+        entries = dict(self._shared_entries)
+        if windows := self.windows_bytes:
+            entries["streaming windows"] = windows
+        for name, phase in self.phases.items():
+            mode, _ = self.reading[name]
+            if mode in _HELD and phase.volumes.layout != "records":
+                entries[self._entry(name)] = phase.planned_bytes(mode)
+        return entries
+
+    @cached_property
+    def reading(self) -> Mapping[str, tuple[Mode, str]]:
+        """By phase, how blocks are held in memory, and why.
+
+        No sample or order depends on it.
+
+        Raises:
+            PlanError: Streaming was asked for and cannot be.
+        """
+        return self.reading_within(self.room) if self.agreed is None else self.agreed
+
+    @property
+    def room(self) -> int:
+        """Bytes that the ranks of this node may use for blocks."""
+        others = sum(self._shared_entries.values()) * self.rank.local_size
+        return self.pipeline.memory.allowed_bytes() - others
+
+    def reading_within(self, room: int) -> dict[str, tuple[Mode, str]]:
+        """What `reading` is where a node has `room` bytes for blocks.
+
+        Phases choose in their order, each from what those before it leave.
+
+        Raises:
+            PlanError: A mode was asked for that cannot be.
+        """
+        windows = 0
+        found: dict[str, tuple[Mode, str]] = {}
+        for name, plan in self.phases.items():
+            lanes = range(len(plan.lanes) * self.rank.local_size)
+            mode, why = plan.phase.reader.choose(plan.volumes, plan.order, lanes, max(0, room))
+            found[name] = mode, why
+            # A node has one copy of resident blocks, and each rank all else.
+            held = plan.planned_bytes(mode) * (1 if mode == SHARED else self.rank.local_size)
+            if mode == "streaming":  # one allocation serves all that stream
+                held, windows = max(0, held - windows), max(held, windows)
+            room -= held
+        return found
+
+    @property
+    def windows_bytes(self) -> int:
+        """Bytes of the windows that all streaming phases share; 0 without such."""
+        streaming = [
+            plan for name, plan in self.phases.items() if self.reading[name][0] == "streaming"
+        ]
+        return max((plan.planned_bytes("streaming") for plan in streaming), default=0)
+
+    @property
+    def _shared_entries(self) -> dict[str, int]:
+        phases = self.phases.values()
+        scratch = sum(plan.scratch_bytes(self.workers) for plan in phases)
+        of_records: Counter[str] = Counter()
+        for plan in phases:
+            of_records.update(plan.record_entries(self.workers))
+        images = sum(plan.images_in_hand(self.workers) for plan in phases)
+        return {
+            **self._arena_entries,
+            **({"scratch of views and mixing": scratch} if scratch else {}),
+            **{name: size for name, size in of_records.items() if size},
+            **({"images that workers read": images} if images else {}),
+            "rows beside the zones": 2 * max(plan.rows for plan in phases) * BESIDE_ROW_BYTES,
+            "order of an epoch": max(plan.order.planned_bytes for plan in phases),
+        }
+
+    def _entry(self, phase: str) -> str:
+        is_mix = isinstance(self.phases[phase].volumes, MixedSet)
+        held = "sources of the mix" if is_mix else _HELD[self.reading[phase][0]]
+        return self._of_phase(held, phase)
+
+    def _of_phase(self, what: str, phase: str) -> str:
+        return what if len(self.phases) == 1 else f"{what} of {phase}"
+
+    @property
+    def total_bytes(self) -> int:
+        """All bytes of `memory_entries`."""
+        return sum(self.memory_entries.values())
+
+    @property
+    def _arena_entries(self) -> dict[str, int]:
+        """What the arena holds on the host: all of the plan, or zones to copy from."""
+        on_host = self.pipeline.arena.host_bytes(self.memory, forms_of(self.phases))
+        if on_host != self.memory.total_bytes:
+            return {"pinned zones": on_host}
+        zones = 2 * self.memory.zone_bytes
+        declared = on_host - zones
+        return {"zones": zones, **({"declared tensors": declared} if declared else {})}
+
+    def fingerprint(self) -> dict[str, str]:
+        """What a run that goes on must have as it was, each as a short digest.
+
+        Workers, ranks, the reader's mode, memory and machine have no part in it.
+        """
+        return {
+            name: hashlib.sha256(json.dumps(item).encode()).hexdigest()[:DIGITS]
+            for name, item in self._facts.items()
+        }
+
+    def facts(self) -> dict[str, str]:
+        """What the ranks of a run must have alike, each in words or as a digest."""
+        pipeline = self.pipeline
+        facts = {
+            "library": __version__,
+            **self._facts,
+            "epochs": pipeline.epochs,
+            "max_steps": pipeline.max_steps,
+            "plan": self.digest()[:DIGITS],
+        }
+        texts = {
+            name: fact if isinstance(fact, str) else json.dumps(fact)
+            for name, fact in facts.items()
+        }
+        return {
+            name: text if len(text) <= SHOWN else hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+            for name, text in texts.items()
+        }
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        """By key, what all share and what each phase has there."""
+        keys = dict.fromkeys(key for plan in self.phases.values() for key in plan.facts)
+        by_phase = {
+            key: {name: plan.facts.get(key) for name, plan in self.phases.items()} for key in keys
+        }
+        return {"seed": self.pipeline.seed, **by_phase, "algorithm": ALGORITHM}
+
+    def digest(self) -> str:
+        """SHA-256 over what must agree for two ranks to deliver parts of one run."""
+        facts = {"library": __version__, **self._facts, "memory": self.memory.digest()}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,231 @@
+"""Whether all ranks are about to do the same run, and all of them can.
+
+Ranks that share out the items of a job, and wait for each other until it is done.
+
+How the failure of one rank ends the others.
+"""
+
+import json
+import logging
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count, groupby
+from typing import TypeVar
+
+from dtsflow.errors import CommonError, DtsflowError
+from dtsflow.ranks.group import Alone, Group
+
+T = TypeVar("T")
+
+
+def together(group: Group, work: Callable[[], T], *, timeout_s: float | None = None) -> T:
+    """Return what `work` does once it is done on all ranks; all ranks call it.
+
+    A rank waits `timeout_s` for the others, by default as long as the group does.
+
+    Raises:
+        CommonError: It failed on some; on every rank, naming them and their reasons. A
+            rank that is alone raises its own error.
+    """
+    if group.is_alone:
+        return work()
+    done: list[T] = []
+    failure: Exception | None = None
+    try:
+        done.append(work())
+    except (DtsflowError, OSError, MemoryError) as error:
+        failure = error
+    reason = "" if failure is None else str(failure) or repr(failure)
+    reasons = group.gather_texts(reason, timeout_s=timeout_s)
+    if not any(reasons):
+        return done[0]
+    alike = len(set(reasons)) == 1
+    lines = [f"rank {rank}: {reason}" for rank, reason in enumerate(reasons) if reason]
+    told = reasons[0] if alike else "\n".join(lines)
+    raise CommonError(told, is_told_here=group.rank.index == 0) from failure
+
+
+def agree(group: Group, facts: Mapping[str, str]) -> None:
+    """Return once all ranks have told the same `facts`; all ranks call it.
+
+    Raises:
+        CommonError: They have not; on every rank, naming each fact that differs,
+            its values, and the ranks that have them.
+    """
+    told = [json.loads(text) for text in group.gather_texts(json.dumps(dict(facts)))]
+    names = dict.fromkeys(name for facts in told for name in facts)
+    lines = [
+        f"  {name}: {differing}"
+        for name in names
+        if (differing := _differing([facts.get(name) for facts in told]))
+    ]
+    if lines:
+        raise CommonError(
+            f"The {group.rank.size} ranks are not about to do the same run. Start all of them "
+            "with the same command, data and installation.\n" + "\n".join(lines),
+            is_told_here=group.rank.index == 0,
+        )
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """Name ranks in a sentence, ascending: `rank 3`, or `ranks 0-2 and 7`."""
+    ranks = list(ranks)
+    counter = count()
+    runs = [list(run) for _, run in groupby(ranks, key=lambda rank: rank - next(counter))]
+    parts = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+    text = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+    return f"rank {text}" if len(ranks) == 1 else f"ranks {text}"
+
+
+def _differing(values: list[str | None]) -> str:
+    """Who has which value, if not all have the same."""
+    having: dict[str | None, list[int]] = {}
+    for rank, value in enumerate(values):
+        having.setdefault(value, []).append(rank)
+    if len(having) == 1:
+        return ""
+    return ", ".join(
+        f"{'nothing' if value is None else value} on {ranks_text(ranks)}"
+        for value, ranks in having.items()
+    )
+
+
+_PATIENCE_S = 30 * 86400.0  # a job may take days; a rank that dies ends the others anyway
+
+
+class Crew:
+    """The ranks of one job, which each do their own items of every list.
+
+    All ranks call the same methods in the same order, but for the properties and `own`.
+
+    Args:
+        group: The ranks; None: this process alone.
+    """
+
+    def __init__(self, group: Group | None = None) -> None:
+        self._group = Alone() if group is None else group
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this process hears of no other."""
+        return self._group.is_alone
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is rank 0, which does what only one may do."""
+        return self._group.rank.index == 0
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+        return self._group.rank.size
+
+    @property
+    def cpu_share(self) -> int | None:
+        """CPUs that are this rank's part of its node's; None: not known."""
+        return self._group.rank.cpu_share
+
+    def own(self, items: Sequence[T]) -> Sequence[T]:
+        """This rank's items: they go to the ranks in turn."""
+        rank = self._group.rank
+        return items[rank.index :: rank.size]
+
+    def exchange(self, found: Sequence[T]) -> list[T]:
+        """What all ranks found, one value for each of their own items, in item order.
+
+        The values are such as JSON knows.
+        """
+        if self.is_alone:
+            return list(found)
+        texts = self._group.gather_texts(json.dumps(list(found)), timeout_s=_PATIENCE_S)
+        parts = [json.loads(text) for text in texts]
+        items = range(sum(map(len, parts)))
+        return [parts[item % self.size][item // self.size] for item in items]
+
+    def together(self, work: Callable[[], T]) -> T:
+        """Return what `work` does once it is done on all ranks.
+
+        Raises:
+            CommonError: It failed on some; a rank that is alone raises its own error.
+        """
+        return together(self._group, work, timeout_s=_PATIENCE_S)
+
+    def first(self, work: Callable[[], T]) -> T | None:
+        """What `work` does on rank 0; None on the others, which wait for it.
+
+        Raises:
+            CommonError: It failed, on every rank; a rank that is alone raises its own
+                error.
+        """
+        return together(self._group, work if self.is_first else _nothing, timeout_s=_PATIENCE_S)
+
+    def tell(self, text: str) -> str:
+        """What rank 0 passes as `text`, on every rank."""
+        said = text if self.is_first else ""
+        return self._group.gather_texts(said, timeout_s=_PATIENCE_S)[0]
+
+    def agree(self, facts: Callable[[], Mapping[str, str]]) -> None:
+        """Return once all ranks have told the same `facts`; one alone is not asked.
+
+        Raises:
+            CommonError: They have not; names each that differs.
+        """
+        if not self.is_alone:
+            agree(self._group, facts())
+
+
+def _nothing() -> None:
+    """What the others do while rank 0 works."""
+
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def ending_all(group: Group) -> Iterator[None]:
+    """End all ranks when the body of this `with` raises on one of them.
+
+    What all raise together ends them anyway, so then this rank only leaves; so it does
+    when the body asks to exit without a failure. A rank that is alone raises on.
+    """
+    try:
+        yield
+    except CommonError:
+        group.close()
+        raise
+    except BaseException as error:
+        if is_failure(error, group):
+            group.abort(reason_of(error))
+        group.close()
+        raise
+
+
+def is_failure(error: BaseException, group: Group) -> bool:
+    """Tell whether `error` on this rank is to end other ranks, too."""
+    return not group.is_alone and not (
+        isinstance(error, GeneratorExit)
+        or (isinstance(error, SystemExit) and error.code in (None, 0))
+    )
+
+
+def tell(rank: int, size: int, reason: str) -> None:
+    """Say why all ranks end, before the process ends without a chance to.
+
+    It goes to the log, and to stderr where the program has set up no log of its own.
+    """
+    log.critical("rank %d of %d: %s", rank, size, reason)
+    if not logging.getLogger().handlers:
+        sys.stderr.write(f"rank {rank} of {size}: {reason}\n")
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def reason_of(error: BaseException) -> str:
+    """The message of an error of ours, else the traceback: it has no other witness."""
+    if isinstance(error, DtsflowError):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return "".join(traceback.format_exception(error)).rstrip()

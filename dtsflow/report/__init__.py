@@ -1,0 +1,1 @@
+"""What a run tells afterwards: counters, bad samples, the report, comparisons."""

@@ -1,1 +1,0 @@
-"""Counters of a run and the report made of them."""

@@ -1,0 +1,272 @@
+"""A data set of records, which a plugin's loader lists and its parser understands.
+
+What a plugin's loader offers: records, which are bytes that mean something to it.
+
+What a loader may know of the memory that its records take.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from dtsflow.errors import PlanError
+from dtsflow.spec import ImageSpec
+from dtsflow.volume.data_set import Column, Layout, Split, split_of
+
+
+class RecordReader(Protocol):
+    """Reads records; each worker has its own, so it may keep files open and scratch."""
+
+    def read(self, number: int) -> bytes:
+        """The bytes of record `number`, the same whenever it is asked for.
+
+        Raises:
+            VolumeError: It cannot be read; names the file.
+        """
+
+    def close(self) -> None:
+        """Let go of what is open; nothing is read after that."""
+
+
+@runtime_checkable
+class Records(Protocol):
+    """The records that a loader found, in a fixed order; holds nothing open.
+
+    They may have a `split`, one of `Split`: what each rank is given of a global batch.
+    Without it that is a share of the rows. They may have `lengths`, as `Measured` says,
+    and `held_bytes`, as `Holding` does, from which memory is planned exactly.
+    """
+
+    @property
+    def buffer(self) -> int | None:
+        """How many neighbours `reader.shuffle` may mix; 0: none. None: any records."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def where(self, number: int) -> str:
+        """A record's place in words, for messages: its file and line, say."""
+
+    def digest(self) -> str:
+        """A text that differs where the records do; paths and times have no part in it.
+
+        A run that goes on must find the same.
+        """
+
+
+@runtime_checkable
+class IndexedRecords(Records, Protocol):
+    """Records that can be read in any order."""
+
+    def start(self) -> RecordReader:
+        """A reader for one worker."""
+
+
+@runtime_checkable
+class StreamedRecords(Records, Protocol):
+    """Records that come one after the other; `buffer` is a number."""
+
+    def stream(self, first: int) -> Iterator[bytes]:
+        """All records from number `first` on; who cannot seek reads and drops others.
+
+        It may be a generator: it is closed when no more records are needed. Several
+        may be at work at the same time, one for each lane.
+
+        Raises:
+            VolumeError: One cannot be read; names the file.
+        """
+
+
+@runtime_checkable
+class Loader(Protocol):
+    """A configured place that records come from."""
+
+    def records(self) -> IndexedRecords | StreamedRecords:
+        """Find out which records there are.
+
+        Raises:
+            VolumeError: The files are not what they should be; says which, and what to
+                do.
+        """
+
+
+Ints = npt.NDArray[np.int64]
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """Records that are known to be no longer than so much, before one is read."""
+
+    @property
+    def lengths(self) -> npt.NDArray[Any]:
+        """The most bytes that each record has, whole numbers in the records' order."""
+
+
+@runtime_checkable
+class Holding(Protocol):
+    """Records that tell what the loader itself keeps in memory."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of what was listed, and of records that it has read already."""
+
+
+def lengths_of(records: object, count: int, loader: str) -> Ints | None:
+    """The most bytes that each of `count` records has; None: their loader can't tell.
+
+    Raises:
+        PlanError: They are no whole numbers, or not one for each record.
+    """
+    if not isinstance(records, Measured):
+        return None
+    lengths = np.asarray(records.lengths)
+    if lengths.shape != (count,) or lengths.dtype.kind not in "iu" or (lengths < 0).any():
+        raise PlanError(
+            f"{loader}: the lengths of its records are {lengths.dtype} of shape "
+            f"{lengths.shape}, and must be {count:,} whole numbers of bytes, one for each record."
+        )
+    return lengths.astype(np.int64, copy=False)
+
+
+def bytes_held_by(records: object) -> int:
+    """What the loader keeps in memory, as far as it says."""
+    return int(records.held_bytes) if isinstance(records, Holding) else 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordSet:
+    """Records in their loader's order; satisfies DataSet.
+
+    Where the loader names a buffer, as many neighbours are a block of their own.
+    `loader` is the name of its class; `split` says what ranks are given, `lengths`
+    the most bytes of each record, if that is known.
+
+    Raises:
+        PlanError: The records say of themselves what cannot be.
+    """
+
+    loader: str
+    records: IndexedRecords | StreamedRecords
+    split: Split = field(init=False)
+    lengths: Ints | None = field(init=False, repr=False)
+    counts: Ints = field(init=False, repr=False)
+    first_ids: Ints = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        number, buffer = len(self.records), self.records.buffer
+        if (buffer is not None and buffer < 0) or (buffer is None and self.is_stream):
+            raise PlanError(
+                f"{self.loader}: its buffer is {buffer}, and must be a number of records, or 0; "
+                "None is for records that can be read in any order."
+            )
+        object.__setattr__(self, "split", split_of(self.records, self.loader))
+        object.__setattr__(self, "lengths", lengths_of(self.records, number, self.loader))
+        size = buffer or max(1, number)
+        counts = np.full(number // size, size, np.int64)
+        if rest := number % size:
+            counts = np.append(counts, rest)
+        for name, values in {"counts": counts, "first_ids": np.cumsum(counts) - counts}.items():
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether records come one after the other, and in no other order."""
+        return not isinstance(self.records, IndexedRecords)
+
+    @property
+    def num_blocks(self) -> int:
+        """Buffers that the records fill, or one."""
+        return len(self.counts)
+
+    @property
+    def num_samples(self) -> int:
+        """All records."""
+        return len(self.records)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that the loader keeps in memory, as far as it says."""
+        return bytes_held_by(self.records)
+
+    @property
+    def layout(self) -> Layout:
+        """Records."""
+        return "records"
+
+    @property
+    def has_blocks(self) -> bool:
+        """There are none on disk."""
+        return False
+
+    @property
+    def has_checksums(self) -> bool:
+        """Only the loader knows."""
+        return False
+
+    @property
+    def image(self) -> ImageSpec:
+        """There is none.
+
+        Raises:
+            PlanError: Always.
+        """
+        raise PlanError(
+            f"{self.loader} gives records, and no images: configure decode with a parser "
+            "(_target_: dtsflow.decode.Parse) that turns them into fields."
+        )
+
+    @property
+    def num_classes(self) -> int:
+        """None: what a record stands for is in its fields."""
+        return 0
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """There are no classes."""
+        return ()
+
+    @property
+    def names_classes(self) -> bool:
+        """There are no classes."""
+        return False
+
+    @property
+    def known_labels(self) -> npt.NDArray[np.int32]:
+        """-1 for each: a record has no label apart from its fields."""
+        return np.full(self.num_samples, -1, np.int32)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """None: a record has fields of its own."""
+        return ()
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """None: only the loader knows."""
+        return ()
+
+    def block_of(self, sample_id: int) -> tuple[int, int]:
+        """The block that holds a record, and the record's index in it.
+
+        Raises:
+            IndexError: The set has no such record.
+        """
+        if not 0 <= sample_id < self.num_samples:
+            raise IndexError(f"record {sample_id} of a set with {self.num_samples} records")
+        block = int(np.searchsorted(self.first_ids, sample_id, side="right")) - 1
+        return block, sample_id - int(self.first_ids[block])
+
+    def where(self, sample_id: int) -> str:
+        """A record's place as the loader says it."""
+        return self.records.where(sample_id)
+
+    def fingerprint(self) -> str:
+        """SHA-256 over the number of records, the buffer, and what the loader says."""
+        facts = (self.num_samples, self.records.buffer, self.records.digest())
+        return hashlib.sha256(repr(facts).encode()).hexdigest()

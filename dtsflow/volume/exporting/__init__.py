@@ -1,0 +1,1 @@
+"""Write the images of volumes back, as class folders or shards."""

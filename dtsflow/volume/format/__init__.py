@@ -1,0 +1,1 @@
+"""The DTS format: headers, blocks, index, manifest, and safe reading and writing."""
