@@ -60,7 +60,7 @@ def start(values: Mapping[str, Any], *, command: str = "") -> Run:
         agree(group, {"resume": "never" if begun is None else str(plan.turn(begun))})
         if name is None:
             together(group, plan.check_memory)
-            return plan.open(None, begun, origin, group)
+            return Run.open(plan, None, begun, origin, group)
         folder, own = joint_folder(name, command, group, partial(_own_state, plan))
         if own is not None:
             begun, origin = own, folder.path
@@ -69,7 +69,7 @@ def start(values: Mapping[str, Any], *, command: str = "") -> Run:
                 folder.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(values))))
                 folder.write("plan.txt", plan_text(plan))
             together(group, plan.check_memory)
-            return plan.open(folder, begun, origin, group)
+            return Run.open(plan, folder, begun, origin, group)
         except BaseException:
             folder.close()
             raise
@@ -102,7 +102,7 @@ def _state(plan: Plan, path: Path) -> Found:
     states = []
     for of_rank in states_beside(path):
         state = State.load(of_rank)
-        state.check(plan, of_rank)
+        plan.check_state(state, of_rank)
         states.append(state)
     return min(states, key=plan.turn), path.absolute().parent
 

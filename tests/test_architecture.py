@@ -10,6 +10,7 @@ from dtsflow.config.compose import compose, shipped_conf
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.phase import Phase
 from dtsflow.pipeline.pipeline import Pipeline
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.ranks.group import Rank
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
 from dtsflow.volume.format.header import Kind
@@ -127,7 +128,7 @@ def data(tmp_path: Path) -> Path:
 def plans(*overrides: str) -> None:
     pipeline = build(compose(overrides).values)
     pipeline.prepare()
-    plan = pipeline.plan(Rank(0, 1))
+    plan = plan_run(pipeline, Rank(0, 1))
     assert all(phase.order.steps >= 1 for phase in plan.phases.values())
 
 

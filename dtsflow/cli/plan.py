@@ -14,6 +14,7 @@ from dtsflow.pipeline.build import build
 from dtsflow.pipeline.explain import plan_text
 from dtsflow.pipeline.phase_plan import PhasePlan
 from dtsflow.pipeline.plan import Plan
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.ranks.config import Auto
 from dtsflow.ranks.group import Rank
 from dtsflow.reader.order import Ints
@@ -129,11 +130,11 @@ def main(words: list[str]) -> int:
     pipeline.prepare()
     ranks = pipeline.ranks
     if isinstance(ranks, Auto) and (simulated := ranks.simulated()) is not None:
-        plan = pipeline.plan(simulated)
+        plan = plan_run(pipeline, simulated)
         print(plan_text(plan), end="")
         print(f"\n{simulated_text(plan, ranks.per_node)}")
         return 0
-    plan = pipeline.plan(Rank(index=0, size=1))
+    plan = plan_run(pipeline, Rank(index=0, size=1))
     print(plan_text(plan), end="")
     plan.check_memory()
     return 0

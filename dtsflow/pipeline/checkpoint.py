@@ -8,13 +8,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dtsflow.errors import ClosedError, ConfigError
 from dtsflow.station.double_buffer import Turns
-
-if TYPE_CHECKING:
-    from dtsflow.pipeline.plan import Plan
 
 STATE = "state.json"
 MAX_BYTES = 1024
@@ -53,13 +50,13 @@ class State:
             ConfigError: It is anything else.
         """
         if len(text) > MAX_BYTES:
-            raise _refusal(where, f"it is longer than {MAX_BYTES} bytes")
+            raise not_a_state(where, f"it is longer than {MAX_BYTES} bytes")
         try:
             found = json.loads(text)
         except (ValueError, RecursionError) as error:  # what it raises for hostile text
-            raise _refusal(where, f"it is no JSON: {error}") from error
+            raise not_a_state(where, f"it is no JSON: {error}") from error
         if wrong := _wrong(found):
-            raise _refusal(where, wrong)
+            raise not_a_state(where, wrong)
         return cls(**found)
 
     @classmethod
@@ -79,27 +76,6 @@ class State:
                 return cls.from_json(file.read(MAX_BYTES + 1), path)
         except OSError as error:
             raise ConfigError(f"resume: {path} cannot be read: {error.strerror}.") from error
-
-    def check(self, plan: "Plan", where: object) -> None:
-        """Refuse to go on from here with `plan` where that would not be the same run.
-
-        Raises:
-            ConfigError: Something that the order or the pixels depend on is another;
-                names it. Or the plan has no such phase or step.
-        """
-        now = plan.fingerprint()
-        names = {**now, **self.fingerprint}  # also what only another version knows
-        if changed := [name for name in names if now.get(name) != self.fingerprint.get(name)]:
-            raise ConfigError(
-                f"resume: {where} is the state of a run with another {', '.join(changed)}: its "
-                "batches would not be the ones that are left. Configure what it had (config.yaml "
-                "beside it says so), or start anew with resume=never."
-            )
-        if self.phase not in plan.phases:
-            raise _refusal(where, f"there is no phase {self.phase!r}")
-        steps = plan.phases[self.phase].order.steps
-        if self.step >= steps:
-            raise _refusal(where, f"step {self.step} of an epoch with {steps}")
 
 
 def rank_state(rank: int | str) -> str:
@@ -147,7 +123,8 @@ def _matches(pattern: re.Pattern[str], value: object) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def _refusal(where: object, why: str) -> ConfigError:
+def not_a_state(where: object, why: str) -> ConfigError:
+    """Give the error for what is found at `where` instead of a state."""
     return ConfigError(
         f"resume: {where} is no state of a run ({why}). Name another, or start anew with "
         "resume=never."

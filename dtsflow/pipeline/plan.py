@@ -6,24 +6,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dtsflow._version import __version__
-from dtsflow.errors import PlanError
+from dtsflow.errors import ConfigError, PlanError
 from dtsflow.memory.plan import MemoryPlan
-from dtsflow.pipeline.checkpoint import DIGITS, State
+from dtsflow.pipeline.checkpoint import DIGITS, State, not_a_state
 from dtsflow.pipeline.phase_plan import PhasePlan, forms_of
-from dtsflow.ranks.group import Alone, Rank
+from dtsflow.pipeline.pipeline import Pipeline
+from dtsflow.ranks.group import Rank
 from dtsflow.reader.reader import Mode
 from dtsflow.volume.datasets.mixed import MixedSet
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dtsflow.pipeline.pipeline import Pipeline
-    from dtsflow.pipeline.run import Run
-    from dtsflow.pipeline.run_folder import RunFolder
-    from dtsflow.ranks.group import Group
 
 # Raise it whenever the same configuration comes to mean another order or other pixels.
 ALGORITHM = 1
@@ -53,33 +46,12 @@ class Plan:
         agreed: What all ranks take for `reading`; None: each decides for itself.
     """
 
-    pipeline: "Pipeline"
+    pipeline: Pipeline
     rank: Rank
     phases: Mapping[str, PhasePlan]
     memory: MemoryPlan
     workers: int
     agreed: Mapping[str, tuple[Mode, str]] | None = None
-
-    def open(
-        self,
-        folder: "RunFolder | None" = None,
-        start: State | None = None,
-        origin: "Path | None" = None,
-        group: "Group | None" = None,
-    ) -> "Run":
-        """Allocate memory, start threads and begin to read.
-
-        With `start` the run goes on there; it must be a state of this plan. `origin` is
-        the folder where it was found. All ranks of `group` open their plans together,
-        and end together.
-
-        Raises:
-            MemoryPlanError: The plan needs more memory than `memory.limit`.
-        """
-        from dtsflow.pipeline.run import Run  # noqa: PLC0415  # a run knows its plan, so not the reverse
-
-        self.check_memory()
-        return Run(self, folder, start, origin, group or Alone(self.rank))
 
     def check_memory(self) -> None:
         """Refuse what the ranks of this node need together, if that is too much.
@@ -117,6 +89,27 @@ class Plan:
     def beginning(self) -> State:
         """The state of a run of which nothing was handed out yet."""
         return State(next(iter(self.phases)), 0, 0, self.fingerprint())
+
+    def check_state(self, state: State, where: object) -> None:
+        """Refuse to go on from `state`, found at `where`, if that were another run.
+
+        Raises:
+            ConfigError: Something that the order or the pixels depend on is another;
+                names it. Or the plan has no such phase or step.
+        """
+        now = self.fingerprint()
+        names = {**now, **state.fingerprint}  # also what only another version knows
+        if changed := [name for name in names if now.get(name) != state.fingerprint.get(name)]:
+            raise ConfigError(
+                f"resume: {where} is the state of a run with another {', '.join(changed)}: its "
+                "batches would not be the ones that are left. Configure what it had (config.yaml "
+                "beside it says so), or start anew with resume=never."
+            )
+        if state.phase not in self.phases:
+            raise not_a_state(where, f"there is no phase {state.phase!r}")
+        steps = self.phases[state.phase].order.steps
+        if state.step >= steps:
+            raise not_a_state(where, f"step {state.step} of an epoch with {steps}")
 
     def turn(self, state: State) -> tuple[int, int, int]:
         """What orders the states of this plan: the less, the earlier."""

@@ -41,7 +41,7 @@ SAVE_S = 30.0  # what a run that is killed loses at the most, if an epoch lasts 
 class Run:
     """A run at work: `for batch in run: …`; close it, or use it in a `with`.
 
-    Made by `Plan.open`, which allocates the memory, starts the threads and begins to
+    Made by `Run.open`, which allocates the memory, starts the threads and begins to
     read. An abandoned run closes itself when it is collected or the interpreter ends.
 
     Attributes:
@@ -93,6 +93,27 @@ class Run:
         if self._is_follower:
             self.save()  # without one a rank that got nowhere would not count
         self._closer = weakref.finalize(self, self._resources.close)
+
+    @classmethod
+    def open(
+        cls,
+        plan: Plan,
+        folder: RunFolder | None = None,
+        start: State | None = None,
+        origin: Path | None = None,
+        group: Group | None = None,
+    ) -> Self:
+        """Allocate the memory of `plan`, start its threads and begin to read.
+
+        With `start` the run goes on there; it must be a state of this plan. `origin` is
+        the folder where it was found. All ranks of `group` open their plans together,
+        and end together.
+
+        Raises:
+            MemoryPlanError: The plan needs more memory than `memory.limit`.
+        """
+        plan.check_memory()
+        return cls(plan, folder, start, origin, group)
 
     def __iter__(self) -> Iterator[Batch]:
         """All batches of the run as configured, from `start` on; see `passes`."""

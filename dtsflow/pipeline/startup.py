@@ -12,6 +12,7 @@ from dtsflow.pipeline.build import build
 from dtsflow.pipeline.checkpoint import STATE, State
 from dtsflow.pipeline.pipeline import Pipeline
 from dtsflow.pipeline.plan import Plan
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.pipeline.run_folder import RunFolder, run_path
 from dtsflow.ranks.collective import agree, ending_all, together
 from dtsflow.ranks.config import Auto
@@ -80,7 +81,7 @@ def _planned(pipeline: Pipeline, group: Group, cache: Path | None) -> Plan:
 
     def turn_of(ranks: range) -> None:
         if group.rank.index in ranks:
-            plans.append(pipeline.plan(group.rank, cache))
+            plans.append(plan_run(pipeline, group.rank, cache))
 
     together(group, partial(turn_of, range(1)))
     together(group, partial(turn_of, range(1, group.rank.size)))

@@ -11,6 +11,7 @@ from dtsflow.config.compose import compose
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
 from dtsflow.pipeline.build import build
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.ranks.group import Rank
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
 from dtsflow.volume.format.header import Kind
@@ -110,7 +111,7 @@ def test_a_pass_that_is_left_early_is_followed_by_right_batches(config: dict[str
 
 def test_staging_is_planned_only_where_a_device_normalises(config: dict[str, Any]) -> None:
     def plan() -> MemoryPlan:
-        return build(compose(values=config).values).plan(Rank(0, 1)).memory
+        return plan_run(build(compose(values=config).values), Rank(0, 1)).memory
 
     host = plan()
     assert not host.region_tensors(Region.T_TEMP_INT8)

@@ -19,6 +19,7 @@ from dtsflow.pipeline.build import build
 from dtsflow.pipeline.checkpoint import MAX_BYTES, State, state_at
 from dtsflow.pipeline.pipeline import Pipeline
 from dtsflow.pipeline.plan import Plan
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.pipeline.run import Run
 from dtsflow.ranks.group import Alone, Rank
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
@@ -212,7 +213,7 @@ class StoppedApart(Alone):
 def test_ranks_that_stop_apart_go_on_from_the_one_that_came_least_far(digits: Path) -> None:
     with open_digits(digits) as alone:
         plan = alone.plan
-    with plan.open(group=StoppedApart()) as run:
+    with Run.open(plan, group=StoppedApart()) as run:
         for batch in run:
             if batch.step == 4:
                 run.stop()
@@ -273,19 +274,19 @@ def test_stopped_at_every_step_and_gone_on_with_it_is_the_same_epoch(
         phase = forty.phases["train"]
         phase = replace(phase, reader=replace(phase.reader, **reader))
         changed = replace(forty, workers=workers, phases={"train": phase})
-        return changed.plan(Rank(0, 1))
+        return plan_run(changed, Rank(0, 1))
 
-    with plan(2).open() as run:
+    with Run.open(plan(2)) as run:
         assert len(run.epoch(0)) == 40
         whole = sequence(run)
     for step in range(41):
-        with plan(1 + step % 3).open() as run:
+        with Run.open(plan(1 + step % 3)) as run:
             first = sequence(run, step)
             text = run.state().to_json()
         other = plan(3 - step % 3, mode=mode, io_threads=1 + step % 4)
         state = State.from_json(text)
-        state.check(other, "")
-        with other.open(start=state) as run:
+        other.check_state(state, "")
+        with Run.open(other, start=state) as run:
             assert place(run) == ((0, step) if step < 40 else (1, 0))
             assert (first + sequence(run)) % 2**256 == whole
 

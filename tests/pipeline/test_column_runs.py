@@ -19,6 +19,8 @@ from dtsflow.errors import DecodeError, PlanError
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.explain import plan_text
 from dtsflow.pipeline.pipeline import Pipeline
+from dtsflow.pipeline.planner import plan_run
+from dtsflow.pipeline.run import Run
 from dtsflow.po.chain import Chain
 from dtsflow.po.crop import CenterCrop, RandomResizedCrop
 from dtsflow.po.flip import RandomHorizontalFlip
@@ -108,7 +110,7 @@ def deliver(configured: Pipeline, ranks: int = 1, start: int = 0) -> Delivered:
     parts, steps = [], set()
     for index in range(ranks):
         digest = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
-        with configured.plan(Rank(index, ranks)).open() as run:
+        with Run.open(plan_run(configured, Rank(index, ranks))) as run:
             batches = run.epoch(1, start_step=start)
             steps.add(len(batches))
             for batch in batches:
@@ -132,7 +134,7 @@ def test_workers_ranks_resume_and_decoder_change_nothing(folder: Path) -> None:
 
 def test_images_are_those_of_the_same_list_without_columns(folder: Path) -> None:
     def images(fields: tuple[Field, ...]) -> dict[int, bytes]:
-        with pipeline(Listed(folder, fields)).plan(Rank(0, 1)).open() as run:
+        with Run.open(plan_run(pipeline(Listed(folder, fields)), Rank(0, 1))) as run:
             return {
                 int(batch.sample_ids[row]): batch.images[row].tobytes()
                 for batch in run.epoch(0)
@@ -146,7 +148,7 @@ def test_images_are_those_of_the_same_list_without_columns(folder: Path) -> None
 
 def test_views_and_mixed_batches_have_the_columns_of_their_rows(folder: Path) -> None:
     po = Chain(CHAIN.operations, views={"small": (CenterCrop(size=8),)}, batch=(Mixup(alpha=1.0),))
-    with pipeline(Listed(folder), po=po).plan(Rank(0, 1)).open() as run:
+    with Run.open(plan_run(pipeline(Listed(folder), po=po), Rank(0, 1))) as run:
         for batch in run.epoch(0):
             assert batch.small.shape == (8, 8, 8, 3)
             check(batch, ("small", "soft_labels", "number", "box"))
@@ -161,7 +163,7 @@ def test_on_a_device_they_are_the_same(folder: Path, normalize_on: str) -> None:
 
     def images(of: Pipeline) -> list[bytes]:
         found = []
-        with of.plan(Rank(0, 1)).open() as run:
+        with Run.open(plan_run(of, Rank(0, 1))) as run:
             for batch in (batch.on_host() for batch in run.epoch(0)):
                 check(batch)
                 found.append(batch.images.tobytes())
@@ -172,7 +174,7 @@ def test_on_a_device_they_are_the_same(folder: Path, normalize_on: str) -> None:
 
 def test_a_subset_keeps_the_rows_of_its_samples(folder: Path) -> None:
     reader = Reader(subset=Subset(classes=("b", "d")))
-    with pipeline(Listed(folder), reader=reader).plan(Rank(0, 1)).open() as run:
+    with Run.open(plan_run(pipeline(Listed(folder), reader=reader), Rank(0, 1))) as run:
         batches = [batch.compact() for batch in run.epoch(0)]
     found = np.concatenate([batch.number for batch in batches])
     assert sorted(found.tolist()) == [1000 + n for n in range(COUNT) if n % 5 in (1, 3)]
@@ -193,7 +195,7 @@ def test_a_bad_image_leaves_zeros_or_the_columns_of_its_substitute(spoilt: Path)
         decode = Pillow(on_error=on_error)  # type: ignore[arg-type]  # the test's own words
         reader = Reader(shuffle="none")  # type: ignore[arg-type]  # as YAML says it
         configured = pipeline(Listed(spoilt), decode=decode, reader=reader, lanes=1)
-        with configured.plan(Rank(0, 1)).open() as run:
+        with Run.open(plan_run(configured, Rank(0, 1))) as run:
             batch = next(iter(run.epoch(0)))
             assert np.array_equal(batch.box[:, 0], batch.number)
             return [int(number) for number in batch.number]
@@ -207,7 +209,7 @@ def test_a_bad_image_leaves_zeros_or_the_columns_of_its_substitute(spoilt: Path)
 
 def test_changed_values_are_another_data_set(folder: Path) -> None:
     def data(**words: Any) -> str:
-        plan = pipeline(Listed(folder, **words)).plan(Rank(0, 1))
+        plan = plan_run(pipeline(Listed(folder, **words)), Rank(0, 1))
         return plan.phases["train"].volumes.fingerprint()
 
     found = {data(), data(shift=1), data(fields=(NUMBER,)), data(fields=())}
@@ -227,7 +229,7 @@ def test_changed_values_are_another_data_set(folder: Path) -> None:
 def test_a_column_that_no_batch_can_have_is_named(folder: Path, field: Field, told: str) -> None:
     po = Chain(CHAIN.operations, views={"small": (CenterCrop(size=8),)})
     with pytest.raises(PlanError, match=f"field {told}"):
-        pipeline(Listed(folder, (field,)), po=po).plan(Rank(0, 1))
+        plan_run(pipeline(Listed(folder, (field,)), po=po), Rank(0, 1))
 
 
 @pytest.mark.parametrize("reuse", [{"sdmp_factor": 2}, {"cpvs": True}])
@@ -235,18 +237,18 @@ def test_rows_that_are_reused_have_their_columns(folder: Path, reuse: dict[str, 
     po = Chain((CenterCrop(size=12),))
     reader = Reader(shuffle="none")  # type: ignore[arg-type]  # as YAML says it
     configured = pipeline(Listed(folder), decode=Auto(**reuse), po=po, reader=reader)
-    with configured.plan(Rank(0, 1)).open() as run:
+    with Run.open(plan_run(configured, Rank(0, 1))) as run:
         for epoch in range(2):
             for batch in run.epoch(epoch):
                 check(batch)
 
 
 def test_the_plan_shows_them_and_a_consumer_is_told(folder: Path) -> None:
-    plan = pipeline(Listed(folder)).plan(Rank(0, 1))
+    plan = plan_run(pipeline(Listed(folder)), Rank(0, 1))
     shown = plan_text(plan)
     assert "image UINT8[?x?x3], label INT32, number INT64, box FP32[4] (host)" in shown
     assert "number INT64[8], box FP32[8x4] (zone)" in shown
-    with plan.open() as run:
+    with Run.open(plan) as run:
         assert _setting(run).phases["train"].fields == (NUMBER, BOX)
 
 
@@ -254,7 +256,7 @@ def test_phases_may_have_other_columns_at_the_same_addresses(folder: Path) -> No
     made = pipeline(Listed(folder))
     val = replace(made.phases["train"], volume=Listed(folder, (BOX,)), po=CHAIN)
     made = replace(made, phases={**made.phases, "val": val})
-    with made.plan(Rank(0, 1)).open() as run:
+    with Run.open(plan_run(made, Rank(0, 1))) as run:
         places: dict[str, set[int]] = {"train": set(), "val": set()}
         for phase, found in places.items():
             for batch in run.epoch(0, phase):
@@ -275,7 +277,7 @@ def test_in_the_order_of_a_packed_volume_each_keeps_its_row(folder: Path, tmp_pa
         Packing(split="train", choice=Choice(labels=tmp_path / "labels.csv")),
     )
     reader = Reader(order_from=str(tmp_path / "packed"))
-    plan = pipeline(Listed(folder), reader=reader).plan(Rank(0, 1))
+    plan = plan_run(pipeline(Listed(folder), reader=reader), Rank(0, 1))
     volumes = plan.phases["train"].volumes
     (number, _) = volumes.columns
     assert len(number) == COUNT - 1
@@ -292,13 +294,13 @@ def test_lists_can_be_mixed_if_their_columns_are_the_same(folder: Path) -> None:
         return pipeline(None, reader=Reader(mix=mix))
 
     found = []
-    with configured((NUMBER,), (NUMBER,)).plan(Rank(0, 1)).open() as run:
+    with Run.open(plan_run(configured((NUMBER,), (NUMBER,)), Rank(0, 1))) as run:
         for batch in (batch.compact() for batch in run.epoch(0)):
             assert np.array_equal(batch.number, 1000 + batch.sample_ids)
             found += batch.sample_ids.tolist()
     assert sorted(found) == list(range(2 * COUNT))
     with pytest.raises(PlanError, match="list0 and list1 have other fields, such as 'box'"):
-        configured((NUMBER,), (NUMBER, BOX)).plan(Rank(0, 1))
+        plan_run(configured((NUMBER,), (NUMBER, BOX)), Rank(0, 1))
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -313,7 +315,7 @@ def test_rows_that_were_kept_have_the_columns_of_their_samples(
     for store_bytes in (0, 4000, "auto"):
         decode = Auto(sdmp_factor=3, store_bytes=store_bytes)
         rows: list[tuple[int, bytes]] = []
-        with pipeline(**source, decode=decode).plan(Rank(0, 1)).open() as run:
+        with Run.open(plan_run(pipeline(**source, decode=decode), Rank(0, 1))) as run:
             for epoch in range(4):
                 for batch in run.epoch(epoch):
                     assert np.array_equal(

@@ -6,6 +6,7 @@ import pytest
 from dtsflow.config.compose import compose
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.explain import plan_text
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.ranks.group import Rank
 from dtsflow.testing import jpeg, write_block_set, write_small_set
 from dtsflow.volume.format.header import Kind
@@ -14,7 +15,7 @@ from dtsflow.volume.format.header import Kind
 def page_of(path: object, *words: str) -> tuple[str, str]:
     """The page, and the digest it should end in."""
     values = compose([f"volume.path={path}", "memory.limit=2000000000", *words]).values
-    plan = build(values).plan(Rank(0, 1))
+    plan = plan_run(build(values), Rank(0, 1))
     return plan_text(plan), plan.digest()
 
 

@@ -393,7 +393,7 @@ def test_one_damaged_block_fails_only_the_batches_that_need_it(workdir: Path) ->
     plan = run.plan
     run.close()
     damage(path, 2 * BLOCK_BYTES + 4, b"\xff")  # block 1
-    with plan.open() as run:
+    with Run.open(plan) as run:
         for _ in range(2):
             batches = iter(run.epoch(0))
             assert [next(batches).labels.tolist() for _ in range(2)] == [[0, 0], [0, 0]]

@@ -17,6 +17,7 @@ from dtsflow.pipeline.build import build
 from dtsflow.pipeline.checkpoint import MAX_BYTES
 from dtsflow.pipeline.explain import plan_text
 from dtsflow.pipeline.plan import Plan
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.pipeline.run import Run
 from dtsflow.ranks.group import Rank
 from dtsflow.testing import BlockSamples, damage, jpeg, write_block_volume, write_small_set
@@ -192,7 +193,7 @@ def test_a_set_may_be_mixed_with_itself(
 
 def test_ranks_share_a_mix_between_them(folder: Path) -> None:
     values = compose(values=plain(config(mix_of(folder, NO_WEIGHTS)))).values
-    plans = [build(values).plan(Rank(rank, 2)) for rank in range(2)]
+    plans = [plan_run(build(values), Rank(rank, 2)) for rank in range(2)]
     assert plans[0].digest() == plans[1].digest()
     found: list[int] = []
     for plan in plans:

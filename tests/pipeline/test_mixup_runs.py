@@ -16,6 +16,7 @@ from dtsflow.errors import ConfigError, PlanError, VolumeError
 from dtsflow.native.core import load
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.explain import plan_text
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.pipeline.run import Run
 from dtsflow.po.chain import BatchOperation
 from dtsflow.po.mixup import CutMix, Mixup, pair, soft_labels
@@ -162,7 +163,7 @@ def test_neither_workers_nor_ranks_nor_a_stop_change_a_pixel(volume: Path, kind:
         pipeline = build(compose(values={**tree, "workers": workers}).values)
         total, soft = 0, []
         for index in range(size):
-            with pipeline.plan(Rank(index, size)).open() as run:
+            with Run.open(plan_run(pipeline, Rank(index, size))) as run:
                 total += sequence(run, 0, 1)
                 soft.append([batch["soft_labels"] for batch in batches_of(run)])
         whole = [np.concatenate(parts).tobytes() for parts in zip(*soft, strict=True)]
@@ -260,5 +261,5 @@ def test_what_is_not_exact_there_is_not_left_to_a_device(volume: Path) -> None:
         tree = tree_of(
             volume, batch, arena={"_target_": "dtsflow.arena.Device", "normalize_on": "device"}
         )
-        plans.append(build(compose(values=tree).values).plan(Rank(0, 1)).phases["train"])
+        plans.append(plan_run(build(compose(values=tree).values), Rank(0, 1)).phases["train"])
     assert [plan.forms["train"].finish is None for plan in plans] == [False, True]

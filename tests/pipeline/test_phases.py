@@ -18,6 +18,7 @@ from dtsflow.pipeline.build import build, split_phases
 from dtsflow.pipeline.checkpoint import State
 from dtsflow.pipeline.explain import plan_text
 from dtsflow.pipeline.plan import Plan
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.pipeline.run import Run
 from dtsflow.ranks.group import Rank
 from dtsflow.reader.order import Shuffle, Tail
@@ -62,7 +63,7 @@ def volumes(workdir: Path) -> dict[str, Any]:
 
 
 def plan_of(values: dict[str, Any]) -> Plan:
-    return build(compose(values=values).values).plan(Rank(0, 1))
+    return plan_run(build(compose(values=values).values), Rank(0, 1))
 
 
 def digest_of(run: Run, *passes: tuple[str, int]) -> list[tuple[str, int, str]]:
@@ -230,7 +231,7 @@ def test_streaming_phases_share_one_allocation(volumes: dict[str, Any]) -> None:
     # Of two lanes two windows of two blocks are more than of one lane.
     assert plan.memory_entries["streaming windows"] == 2 * 2 * 2 * BLOCK_BYTES
     assert not [name for name in plan.memory_entries if name.startswith("resident")]
-    with plan.open() as run:
+    with Run.open(plan) as run:
         assert run._resources is not None
         stores: list[Any] = [own.store for own in run._resources.phases.values()]
         bases = {id(store._shared.memory.base) for store in stores}

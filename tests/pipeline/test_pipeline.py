@@ -7,9 +7,10 @@ import pytest
 
 from dtsflow.config.compose import compose
 from dtsflow.errors import PlanError, VolumeError
-from dtsflow.pipeline import pipeline as module
+from dtsflow.pipeline import planner as module
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.pipeline import Pipeline
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.ranks.group import Rank
 from dtsflow.reader.order import Shuffle
 from dtsflow.tensor.dtype import DType
@@ -36,22 +37,26 @@ def digits(tmp_path: Path) -> Path:
 
 def test_lanes_come_from_the_batch_and_never_from_the_ranks(photos: Path) -> None:
     pipeline = pipeline_of(photos, "po=imagenet_val", "batch_size=24")
-    plans = [pipeline.plan(Rank(r, 3)) for r in range(3)]
+    plans = [plan_run(pipeline, Rank(r, 3)) for r in range(3)]
     assert [plan.phases["train"].order.lanes for plan in plans] == [12] * 3
     assert [plan.phases["train"].lanes for plan in plans] == [range(4), range(4, 8), range(8, 12)]
     assert [plan.phases["train"].first_row for plan in plans] == [0, 8, 16]
-    assert pipeline_of(photos, "po=imagenet_val", "lanes=4", "batch_size=24").plan(ONE).phases[
+    assert plan_run(pipeline_of(photos, "po=imagenet_val", "lanes=4", "batch_size=24"), ONE).phases[
         "train"
     ].lanes == range(4)
 
 
 def test_a_pixel_set_takes_full_for_blocks(digits: Path, photos: Path) -> None:
     def shuffle(path: Path, *words: str) -> Shuffle:
-        return pipeline_of(path, "po=imagenet_val", *words).plan(ONE).phases["train"].order.shuffle
+        return (
+            plan_run(pipeline_of(path, "po=imagenet_val", *words), ONE)
+            .phases["train"]
+            .order.shuffle
+        )
 
-    assert pipeline_of(digits).plan(ONE).phases["train"].order.shuffle is Shuffle.FULL
+    assert plan_run(pipeline_of(digits), ONE).phases["train"].order.shuffle is Shuffle.FULL
     assert (
-        pipeline_of(digits, "reader.shuffle=none").plan(ONE).phases["train"].order.shuffle
+        plan_run(pipeline_of(digits, "reader.shuffle=none"), ONE).phases["train"].order.shuffle
         is Shuffle.NONE
     )
     assert shuffle(photos) is Shuffle.BLOCKS
@@ -60,8 +65,8 @@ def test_a_pixel_set_takes_full_for_blocks(digits: Path, photos: Path) -> None:
 
 def test_the_window_is_of_the_whole_job(photos: Path) -> None:
     words = ("po=imagenet_val", "batch_size=8", f"reader.window_bytes={24 * BLOCK_BYTES}")
-    assert pipeline_of(photos, *words).plan(ONE).phases["train"].order.window == 3
-    assert pipeline_of(photos, *words, "lanes=2").plan(ONE).phases["train"].order.window == 12
+    assert plan_run(pipeline_of(photos, *words), ONE).phases["train"].order.window == 3
+    assert plan_run(pipeline_of(photos, *words, "lanes=2"), ONE).phases["train"].order.window == 12
 
 
 def test_workers_are_the_cpus_of_the_node_divided_by_its_ranks(
@@ -69,16 +74,16 @@ def test_workers_are_the_cpus_of_the_node_divided_by_its_ranks(
 ) -> None:
     monkeypatch.setattr(module, "cpu_limit", lambda: 7)
     ranks = [Rank(0, 16, local_size=n) for n in (1, 2, 4, 8)]
-    plans = [pipeline_of(digits).plan(rank).workers for rank in ranks]
+    plans = [plan_run(pipeline_of(digits), rank).workers for rank in ranks]
     assert plans == [7, 3, 1, 1]
-    assert pipeline_of(digits).plan(Rank(0, 16, local_size=4, cpu_share=3)).workers == 3
-    assert pipeline_of(digits, "workers=5").plan(ranks[3]).workers == 5
+    assert plan_run(pipeline_of(digits), Rank(0, 16, local_size=4, cpu_share=3)).workers == 3
+    assert plan_run(pipeline_of(digits, "workers=5"), ranks[3]).workers == 5
 
 
 @pytest.mark.parametrize("rows", [1, 4, 37, 4099])
 def test_chunks_cover_a_batch_and_give_every_worker_some(digits: Path, rows: int) -> None:
     words = (f"batch_size={rows}", "lanes=1", "workers=3")
-    plan = pipeline_of(digits, *words).plan(ONE)
+    plan = plan_run(pipeline_of(digits, *words), ONE)
     assert (
         (plan.phases["train"].chunks - 1) * plan.phases["train"].chunk_rows
         < rows
@@ -90,7 +95,7 @@ def test_chunks_cover_a_batch_and_give_every_worker_some(digits: Path, rows: int
 
 def test_the_memory_plan_holds_the_rows_of_one_rank(digits: Path) -> None:
     pipeline = pipeline_of(digits, "po=mnist", "batch_size=32")
-    whole, half = pipeline.plan(ONE), pipeline.plan(Rank(1, 2))
+    whole, half = plan_run(pipeline, ONE), plan_run(pipeline, Rank(1, 2))
     phases = whole.phases["train"], half.phases["train"]
     assert [phase.rows for phase in phases] == [32, 16]
     assert whole.memory.total_bytes > half.memory.total_bytes
@@ -113,20 +118,20 @@ def test_parts_that_do_not_fit_together_are_refused_while_planning(
 ) -> None:
     pipeline = change(pipeline_of(digits))
     with pytest.raises(error, match=message):
-        pipeline.plan(ONE)
+        plan_run(pipeline, ONE)
 
 
 def test_ranks_that_cannot_share_are_refused(digits: Path) -> None:
     with pytest.raises(PlanError, match="3 ranks cannot share 16 lanes"):
-        pipeline_of(digits, "batch_size=16").plan(Rank(0, 3))
+        plan_run(pipeline_of(digits, "batch_size=16"), Rank(0, 3))
 
 
 def test_photos_without_a_size_at_the_end_are_refused(photos: Path) -> None:
     with pytest.raises(PlanError):
-        pipeline_of(photos, "po=none").plan(ONE)
+        plan_run(pipeline_of(photos, "po=none"), ONE)
 
 
 def test_a_volume_that_is_not_there_is_named_when_planning_and_not_before(tmp_path: Path) -> None:
     pipeline = pipeline_of(tmp_path / "none.dts")
     with pytest.raises(VolumeError, match=r"none\.dts"):
-        pipeline.plan(ONE)
+        plan_run(pipeline, ONE)

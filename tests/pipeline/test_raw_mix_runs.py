@@ -18,6 +18,8 @@ from dtsflow.consumer.digest import Digest, add_sequences
 from dtsflow.errors import ConfigError, DecodeError, PlanError, VolumeError
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.explain import plan_text
+from dtsflow.pipeline.planner import plan_run
+from dtsflow.pipeline.run import Run
 from dtsflow.ranks.group import Rank
 from dtsflow.testing import damage, jpeg, write_small_set
 from dtsflow.volume import Packing, pack
@@ -130,7 +132,7 @@ def test_ranks_and_a_resume_in_mid_epoch_change_nothing(root: Path) -> None:
         found = []
         for index in range(size):
             digest = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
-            with build(compose(values=values).values).plan(Rank(index, size)).open() as run:
+            with Run.open(plan_run(build(compose(values=values).values), Rank(index, size))) as run:
                 for batch in run.epoch(1, start_step=start):
                     digest.take(batch)
             found.append(digest.results()["digest"]["sequence"])
@@ -241,7 +243,7 @@ def test_a_file_that_is_gone_or_changed_is_named_by_its_id_in_the_mix(changed: P
     with dtsflow.open(config(sources)) as run:
         plan = run.plan
     (changed / "dogs" / "class0" / "00.jpg").unlink()
-    with plan.open() as run, pytest.raises(VolumeError, match=r"sample_id 23: .*class0/00\.jpg"):
+    with Run.open(plan) as run, pytest.raises(VolumeError, match=r"sample_id 23: .*class0/00\.jpg"):
         list(run.epoch(0))
 
 

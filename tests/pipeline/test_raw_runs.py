@@ -13,6 +13,7 @@ import dtsflow
 from dtsflow.cli.run import stream
 from dtsflow.errors import ConfigError, DecodeError, PlanError, VolumeError
 from dtsflow.pipeline.explain import plan_text
+from dtsflow.pipeline.run import Run
 from dtsflow.reader import files
 from dtsflow.testing import jpeg
 from dtsflow.volume import Packing, pack
@@ -215,7 +216,7 @@ def test_a_file_that_changes_meanwhile_ends_the_run_and_is_named(images: Path, w
         plan = run.plan
     path = images / "class2" / "35.jpg"
     path.unlink() if what == "gone" else path.write_bytes(path.read_bytes() + b"\0")
-    with plan.open() as run, pytest.raises(VolumeError, match=r"sample_id 36: .*class2/35\.jpg"):
+    with Run.open(plan) as run, pytest.raises(VolumeError, match=r"sample_id 36: .*class2/35\.jpg"):
         list(run.epoch(0))
 
 
@@ -235,6 +236,6 @@ def test_public_files_give_what_the_volume_packed_from_them_does(tmp_path: Path)
         assert "raw, auto: nothing was packed, so images are kept in memory" in plan_text(run.plan)
         (tmp_path / "cifar" / "test_batch.bin").write_bytes(records[1:].tobytes())
         with pytest.raises(VolumeError, match="changed: its test part is not the one"):
-            run.plan.open()
+            Run.open(run.plan)
     with pytest.raises(PlanError, match="holds pixels, which have their own"):
         digests(tmp_path / "cifar", *words, f"reader.order_from={volume}", **more)

@@ -13,6 +13,7 @@ import pytest
 import dtsflow
 from dtsflow.cli.run import stream
 from dtsflow.errors import BlockError, MemoryPlanError, PlanError, VolumeError
+from dtsflow.pipeline.run import Run
 from dtsflow.reader.order import Order, Shuffle, Tail
 from dtsflow.report.report import peak_bytes
 from dtsflow.testing import damage, jpeg, write_block_set, write_block_volume
@@ -210,5 +211,5 @@ def test_a_file_that_is_cut_or_removed_meanwhile_is_named(
         os.truncate(paths[4], BLOCK_BYTES + 5000)
     else:
         paths[4].unlink()
-    with plan.open() as run, pytest.raises(VolumeError, match=r"s-00005-of-00008\.dts"):
+    with Run.open(plan) as run, pytest.raises(VolumeError, match=r"s-00005-of-00008\.dts"):
         list(run.epoch(0))

@@ -23,6 +23,8 @@ from dtsflow.memory.device_plan import Budget
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.explain import plan_text
 from dtsflow.pipeline.pipeline import Pipeline
+from dtsflow.pipeline.planner import plan_run
+from dtsflow.pipeline.run import Run
 from dtsflow.po.chain import Chain
 from dtsflow.po.records import RecordChain, check_fields
 from dtsflow.ranks.group import Rank
@@ -170,7 +172,7 @@ def deliver(configured: Pipeline, ranks: int = 1, start: int = 0, epoch: int = 1
     parts, steps = [], set()
     for index in range(ranks):
         digest = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
-        with configured.plan(Rank(index, ranks)).open() as run:
+        with Run.open(plan_run(configured, Rank(index, ranks))) as run:
             batches = run.epoch(epoch, start_step=start)
             steps.add(len(batches))
             for batch in batches:
@@ -226,9 +228,9 @@ def of_each_rank(configured: Pipeline, ranks: int, start: int = 0) -> list[dict[
     """The report of each rank that is given the second epoch from a step on."""
     reports = []
     for index in range(ranks):
-        plan = configured.plan(Rank(index, ranks))
+        plan = plan_run(configured, Rank(index, ranks))
         digest = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
-        with plan.open() as run:
+        with Run.open(plan) as run:
             for batch in run.epoch(1, start_step=start):
                 check(batch)
                 assert (len(batch), batch.first_row) == (8, 0)
@@ -260,10 +262,10 @@ def test_a_broadcast_counts_its_bad_records_once_and_a_share_each_rank_s() -> No
     for split in ("broadcast", "split(0)"):
         loader = Numbers(bad=(3, 17, 31), split=split)
         masked = pipeline(loader, decode=Parse(Twice(), on_error="mask"))
-        plans = [masked.plan(Rank(index, 2)) for index in range(2)]
+        plans = [plan_run(masked, Rank(index, 2)) for index in range(2)]
         reports = []
         for plan in plans:
-            with plan.open() as run:
+            with Run.open(plan) as run:
                 list(run.epoch(0))
                 reports.append(run.report())
         told = ranks_report(reports)
@@ -278,22 +280,22 @@ def test_phases_that_are_shared_and_broadcast_stand_side_by_side() -> None:
     made = replace(
         made, phases={"train": train, "val": replace(train, volume=Numbers(9, split="broadcast"))}
     )
-    with made.plan(Rank(1, 4)).open() as run:
+    with Run.open(plan_run(made, Rank(1, 4))) as run:
         rows = {name: [len(batch) for batch in run.epoch(0, name)] for name in made.phases}
     assert rows == {"train": [2] * 7, "val": [8, 8]}
     with pytest.raises(PlanError, match="3 ranks cannot share 4 lanes"):
-        made.plan(Rank(0, 3))
+        plan_run(made, Rank(0, 3))
 
 
 def test_the_plan_and_the_fingerprint_say_what_is_broadcast() -> None:
-    shared = pipeline().plan(Rank(1, 2))
-    broadcast = pipeline(Numbers(split="broadcast")).plan(Rank(1, 2))
+    shared = plan_run(pipeline(), Rank(1, 2))
+    broadcast = plan_run(pipeline(Numbers(split="broadcast")), Rank(1, 2))
     page = plan_text(broadcast)
     assert "  split broadcast: each of any number of ranks has all 8 rows\n" in page
     assert "labels INT32[8], x FP64[8], y INT32[8x2x3] (zone)" in page
     assert "labels INT32[4], x FP64[4], y INT32[4x2x3] (zone)" in plan_text(shared)
     entries = broadcast.memory_entries["zones"], shared.memory_entries["zones"]
-    alone = pipeline().plan(Rank(0, 1))
+    alone = plan_run(pipeline(), Rank(0, 1))
     assert entries[0] == alone.memory_entries["zones"] >= entries[1]
     simulated = simulated_text(broadcast, 2)
     assert "8 on each rank, all of them (split broadcast)" in simulated
@@ -301,7 +303,7 @@ def test_the_plan_and_the_fingerprint_say_what_is_broadcast() -> None:
     own, other = alone.fingerprint(), broadcast.fingerprint()
     assert {name for name in other if own.get(name) != other[name]} == {"data", "split"}
     with pytest.raises(PlanError, match="Numbers: its records say split='both'"):
-        pipeline(Numbers(split="both")).plan(Rank(0, 1))
+        plan_run(pipeline(Numbers(split="both")), Rank(0, 1))
 
 
 def test_operations_draw_for_a_record_the_same_wherever_it_comes() -> None:
@@ -309,7 +311,7 @@ def test_operations_draw_for_a_record_the_same_wherever_it_comes() -> None:
     whole = deliver(pipeline(po=jitter))
     assert deliver(pipeline(po=jitter, workers=1), ranks=4) == whole
     assert deliver(pipeline(po=jitter), epoch=0).sequence != whole.sequence
-    with pipeline(po=jitter).plan(Rank(0, 1)).open() as run:
+    with Run.open(plan_run(pipeline(po=jitter), Rank(0, 1))) as run:
         batch = next(iter(run.epoch(0)))
         assert list(batch.fields) == ["x"]
         assert batch.x.shape == (8, 1)
@@ -325,7 +327,7 @@ def test_phases_may_have_other_records_at_the_same_addresses() -> None:
     images = replace(train, batch_size=4, tail=Tail.DROP)
     made = replace(made, phases={"train": train, "val": val, "test": images})
     seen: dict[str, set[int]] = {}
-    with made.plan(Rank(0, 1)).open() as run:
+    with Run.open(plan_run(made, Rank(0, 1))) as run:
         for batch in run:
             assert len(batch) == (4 if batch.phase == "test" else 8)
             address = batch.x.__array_interface__["data"][0]
@@ -335,7 +337,7 @@ def test_phases_may_have_other_records_at_the_same_addresses() -> None:
 
 
 def test_the_digest_covers_every_field(tmp_path: Path) -> None:
-    with pipeline().plan(Rank(0, 1)).open() as run:
+    with Run.open(plan_run(pipeline(), Rank(0, 1))) as run:
         batch = next(iter(run.epoch(0))).compact()
 
     def digest() -> str:
@@ -356,7 +358,7 @@ def test_bad_records_are_named_masked_or_replaced(streams: bool) -> None:  # noq
     told = r"the list, entry (3|17) \(sample_id \1\) cannot be parsed: could not convert .*b'bad'"
     with (
         pytest.raises(DecodeError, match=told),
-        pipeline(loader).plan(Rank(0, 1)).open() as run,
+        Run.open(plan_run(pipeline(loader), Rank(0, 1))) as run,
     ):
         list(run.epoch(0))
     masked = deliver(pipeline(loader, decode=Parse(Twice(), on_error="mask")))
@@ -366,12 +368,16 @@ def test_bad_records_are_named_masked_or_replaced(streams: bool) -> None:  # noq
     told = r"max_errors=1 bad .* found: the list, entry (3|17) \(sample_id \1\): field x: could"
     with (
         pytest.raises(DecodeError, match=told),
-        pipeline(loader, decode=Parse(Named(), on_error="mask", max_errors=1))
-        .plan(Rank(0, 1))
-        .open() as run,
+        Run.open(
+            plan_run(
+                pipeline(loader, decode=Parse(Named(), on_error="mask", max_errors=1)), Rank(0, 1)
+            )
+        ) as run,
     ):
         list(run.epoch(0))
-    with pipeline(loader, decode=Parse(Twice(), on_error="mask")).plan(Rank(0, 1)).open() as run:
+    with Run.open(
+        plan_run(pipeline(loader, decode=Parse(Twice(), on_error="mask")), Rank(0, 1))
+    ) as run:
         list(run.epoch(0))
     assert [row.label for row in run.bad_samples] == [None, None]
 
@@ -381,7 +387,9 @@ def test_where_no_record_is_good_that_is_said_of_records() -> None:
     told = r"is bad, so none can replace the list, entry \d \(sample_id \d\): .* Mend them at"
     with (
         pytest.raises(DecodeError, match=told),
-        pipeline(loader, decode=Parse(Twice(), on_error="replace")).plan(Rank(0, 1)).open() as run,
+        Run.open(
+            plan_run(pipeline(loader, decode=Parse(Twice(), on_error="replace")), Rank(0, 1))
+        ) as run,
     ):
         list(run.epoch(0))
 
@@ -395,7 +403,7 @@ def test_a_subset_of_records_is_read_alone() -> None:
 
 
 def test_the_plan_shows_records_and_their_fields() -> None:
-    text = plan_text(pipeline(Numbers(buffer=7, streams=True)).plan(Rank(0, 1)))
+    text = plan_text(plan_run(pipeline(Numbers(buffer=7, streams=True)), Rank(0, 1)))
     for line in (
         "50 samples, records",
         "raw, auto: Numbers reads records, one stream for each lane",
@@ -411,7 +419,7 @@ def test_the_plan_shows_records_and_their_fields() -> None:
 
 def test_records_in_memory_are_planned_and_count_against_the_limit() -> None:
     jitter = RecordChain((Jitter(),))
-    plan = pipeline(Numbers(measured=True), po=jitter).plan(Rank(0, 1))
+    plan = plan_run(pipeline(Numbers(measured=True), po=jitter), Rank(0, 1))
     # Three workers with a record each; x and y as parsed, and x as it leaves.
     own = {"records": 3 * (2 * 2 + RECORD_BYTES), "scratch of records": 3 * (8 + 24 + 8)}
     expected = {**own, "listed by the loader": 12345}
@@ -419,10 +427,10 @@ def test_records_in_memory_are_planned_and_count_against_the_limit() -> None:
     assert plan.memory_entries.items() >= expected.items()
     assert re.search(r"  listed by the loader +12,345 bytes  ", plan_text(plan))
     for rank in (Rank(0, 1), Rank(0, 2, local_size=2)):  # both of a node count
-        needed = plan.pipeline.plan(rank).total_bytes * rank.local_size
-        replace(plan.pipeline, memory=Budget(limit=needed)).plan(rank).check_memory()
+        needed = plan_run(plan.pipeline, rank).total_bytes * rank.local_size
+        plan_run(replace(plan.pipeline, memory=Budget(limit=needed)), rank).check_memory()
         with pytest.raises(MemoryPlanError, match="The plan needs"):
-            replace(plan.pipeline, memory=Budget(limit=needed - 1)).plan(rank).check_memory()
+            plan_run(replace(plan.pipeline, memory=Budget(limit=needed - 1)), rank).check_memory()
 
 
 def test_records_of_unknown_length_have_the_window_s_bytes() -> None:
@@ -430,21 +438,21 @@ def test_records_of_unknown_length_have_the_window_s_bytes() -> None:
     made = pipeline(Numbers(buffer=7, streams=True))
     reader = replace(made.phases["train"].reader, window_bytes=1200)
     made = pipeline(Numbers(buffer=7, streams=True), reader=reader)
-    assert made.plan(Rank(0, 1)).memory_entries[name] == 1200
-    assert made.plan(Rank(1, 4)).memory_entries[name] == 300
+    assert plan_run(made, Rank(0, 1)).memory_entries[name] == 1200
+    assert plan_run(made, Rank(1, 4)).memory_entries[name] == 300
     with (
         pytest.raises(MemoryPlanError, match=r"and reader\.window_bytes leaves 1,200 to it"),
-        made.plan(Rank(0, 1)).open() as run,
+        Run.open(plan_run(made, Rank(0, 1))) as run,
     ):
         list(run.epoch(0))
     val = replace(made.phases["train"], volume=Numbers(9))
     made = replace(made, phases={"train": made.phases["train"], "val": val})
-    assert made.plan(Rank(0, 1)).memory_entries[name] == 2400
+    assert plan_run(made, Rank(0, 1)).memory_entries[name] == 2400
 
 
 def test_what_counts_is_in_the_fingerprint() -> None:
     def fingerprint(*args: Any, **changes: Any) -> dict[str, str]:
-        return pipeline(*args, **changes).plan(Rank(0, 1)).fingerprint()
+        return plan_run(pipeline(*args, **changes), Rank(0, 1)).fingerprint()
 
     own = fingerprint()
     assert fingerprint(workers=1) == own
@@ -460,25 +468,25 @@ def test_stages_for_images_and_for_records_are_told_apart(tmp_path: Path) -> Non
     made = build(compose(["volume.path=none"]).values)
     images = made.phases["train"]
     with pytest.raises(PlanError, match=r"Numbers gives records, and decode=Auto decodes images"):
-        pipeline(decode=images.decode).plan(Rank(0, 1))
+        plan_run(pipeline(decode=images.decode), Rank(0, 1))
     flip = build(compose(["volume.path=none", "po=imagenet_val"]).values).phases["train"].po
     with pytest.raises(PlanError, match=r"po\.operations: Numbers gives records, and these"):
-        pipeline(po=flip).plan(Rank(0, 1))
+        plan_run(pipeline(po=flip), Rank(0, 1))
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "0.jpg").write_bytes(jpeg())
     folder = Raw(str(tmp_path))
     for changes, name in (({"decode": Parse(Twice())}, "decode"), ({"po": RecordChain()}, "po")):
         kept: dict[str, Any] = {"decode": images.decode, "po": Chain(), **changes}
         with pytest.raises(PlanError, match=f"holds images, and {name} is for records"):
-            pipeline(folder, **kept).plan(Rank(0, 1))
+            plan_run(pipeline(folder, **kept), Rank(0, 1))
     with pytest.raises(SetError, match="Numbers found no record"):
-        pipeline(Numbers(count=0)).plan(Rank(0, 1))
+        plan_run(pipeline(Numbers(count=0)), Rank(0, 1))
 
 
 def test_what_needs_images_refuses_records(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="consumer=sheet draws images"):
         Sheet().open(Setting(tmp_path, {"train": PhaseSetting(0, pixels=None)}))
-    with pipeline().plan(Rank(0, 1)).open() as run:
+    with Run.open(plan_run(pipeline(), Rank(0, 1))) as run:
         batch = next(iter(run.epoch(0)))
         with pytest.raises(ConfigError, match=r"are records with the fields x, y"):
             expect_images(batch)
@@ -492,7 +500,7 @@ def test_a_windows_shuffle_keeps_the_blocks_of_a_volume_in_their_order(tmp_path:
     words = [f"volume.path={volume}", "batch_size=4", "lanes=1", "reader.window_bytes=1"]
     chain = {"operations": [{"_target_": "dtsflow.po.CenterCrop", "size": 8}]}
     values = compose([*words, "reader.shuffle=windows"], values={"po": chain}).values
-    with build(values).plan(Rank(0, 1)).open() as run:
+    with Run.open(plan_run(build(values), Rank(0, 1))) as run:
         ids = [batch.sample_ids.tolist() for batch in run.epoch(0)]
     assert [sorted(own) for own in ids] == [list(range(4 * b, 4 * b + 4)) for b in range(4)]
     assert ids != [sorted(own) for own in ids]

@@ -10,6 +10,7 @@ from dtsflow.errors import ClosedError
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.checkpoint import State
 from dtsflow.pipeline.plan import Plan
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.pipeline.resources import Resources
 from dtsflow.ranks.group import Alone, Rank
 from dtsflow.station.double_buffer import Turns
@@ -22,7 +23,7 @@ from dtsflow.volume.format.header import Kind
 def plan(tmp_path: Path) -> Plan:
     path = write_small_set(tmp_path / "mnist_test.dts", Kind.MNIST, 40)
     words = [f"volume.path={path}", "batch_size=4", "workers=2", "station.poison=true"]
-    return build(compose(words).values).plan(Rank(0, 1))
+    return plan_run(build(compose(words).values), Rank(0, 1))
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from dtsflow.errors import ConfigError, PlanError
 from dtsflow.native import core
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.explain import plan_text
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.pipeline.run import Run
 from dtsflow.po import Chain, RandomResizedCrop
 from dtsflow.po.operation import Draws, Params, Pixels, Row, Sizes
@@ -176,7 +177,7 @@ def test_neither_workers_nor_ranks_change_a_row(volume: Path, way: str) -> None:
         pipeline = build(compose(values=tree_of(volume, {"sdmp_factor": 2}, **values)).values)
         rows: list[Found] = [{}, {}, {}]
         for index in range(size):
-            with pipeline.plan(Rank(index, size)).open() as run:
+            with Run.open(plan_run(pipeline, Rank(index, size))) as run:
                 rows = [one | rows_of(run, epoch) for epoch, one in enumerate(rows)]
         found.append(rows)
     assert found[0] == found[1] == found[2]
@@ -248,7 +249,7 @@ def test_operations_of_python_are_reused_alike(volume: Path, way: str) -> None:
     for factor in (1, 3):
         pipeline = build(compose(values=tree_of(volume, {"sdmp_factor": factor})).values)
         train = replace(pipeline.phases["train"], po=chain)
-        with replace(pipeline, phases={"train": train}).plan(Rank(0, 1)).open() as run:
+        with Run.open(plan_run(replace(pipeline, phases={"train": train}), Rank(0, 1))) as run:
             found.append([by_id(rows_of(run, epoch)) for epoch in range(4)])
     assert found[0] == found[1]
 
@@ -475,11 +476,11 @@ def test_auto_keeps_what_the_limit_leaves(volume: Path) -> None:
     pipeline = build(compose(values=tree_of(volume, {"sdmp_factor": 3})).values)
 
     def kept(limit: int) -> tuple[int, int]:
-        plan = replace(pipeline, memory=replace(pipeline.memory, limit=limit)).plan(Rank(0, 1))
+        plan = plan_run(replace(pipeline, memory=replace(pipeline.memory, limit=limit)), Rank(0, 1))
         plan.check_memory()
         return plan.kept_samples["train"], plan.memory_entries["stored rows"]
 
-    plan = pipeline.plan(Rank(0, 1))
+    plan = plan_run(pipeline, Rank(0, 1))
     budget = plan.phases["train"].row_budget
     assert budget is not None
     assert plan.memory_entries["stored rows"] == SAMPLES * budget.sample_bytes == budget.needed

@@ -28,6 +28,7 @@ from dtsflow.errors import (
 )
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.pipeline import Pipeline
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.pipeline.run import Run
 from dtsflow.ranks.group import Rank
 from dtsflow.reader.order import Shuffle, Tail
@@ -199,12 +200,12 @@ def test_every_image_of_a_block_volume_arrives_with_the_right_mask(
     pipeline = replace(whole_images, phases={"train": phase})
     if tail is Tail.DROP and samples < batch_size:
         with pytest.raises(PlanError, match=f"{samples} samples are fewer than"):
-            pipeline.plan(Rank(0, 1))
+            plan_run(pipeline, Rank(0, 1))
         return
     decode = PillowDecoder("ignore").decode
     delivered: list[int] = []
     rows = 0
-    with pipeline.plan(Rank(0, 1)).open() as run:
+    with Run.open(plan_run(pipeline, Rank(0, 1))) as run:
         for batch in run.epoch(0):
             assert batch.labels[~batch.valid].tolist() == [-1] * int((~batch.valid).sum())
             assert batch.sample_ids[~batch.valid].tolist() == [-1] * int((~batch.valid).sum())
@@ -356,7 +357,7 @@ def test_a_block_damaged_after_planning_is_an_error(tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.seek((2 << 24) + 4)
         file.write(b"\xff")
-    with plan.open() as run, pytest.raises(BlockError, match="block 1"):
+    with Run.open(plan) as run, pytest.raises(BlockError, match="block 1"):
         list(run.epoch(0))
 
 

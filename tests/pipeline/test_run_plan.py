@@ -10,6 +10,8 @@ from dtsflow.config.compose import compose
 from dtsflow.errors import MemoryPlanError
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.plan import Plan
+from dtsflow.pipeline.planner import plan_run
+from dtsflow.pipeline.run import Run
 from dtsflow.ranks.group import Rank
 from dtsflow.spec import Place
 from dtsflow.tensor.dtype import DType
@@ -26,7 +28,7 @@ def volume(tmp_path: Path) -> Path:
 
 
 def plan_of(path: Path, *words: str, rank: Rank = Rank(0, 1)) -> Plan:  # noqa: B008  # frozen
-    return build(compose([*WORDS, f"volume.path={path}", *words]).values).plan(rank)
+    return plan_run(build(compose([*WORDS, f"volume.path={path}", *words]).values), rank)
 
 
 def test_planning_opens_allocates_and_starts_nothing(volume: Path) -> None:
@@ -102,7 +104,7 @@ def test_other_data_is_another_digest(tmp_path: Path) -> None:
     ]
     words = ("po=mnist", "po.operations=[]")
     digests = [
-        build(compose([f"volume.path={path}", *words]).values).plan(Rank(0, 1)).digest()
+        plan_run(build(compose([f"volume.path={path}", *words]).values), Rank(0, 1)).digest()
         for path in paths
     ]
     assert digests[0] != digests[1]
@@ -118,7 +120,7 @@ def test_a_plan_over_its_limit_starts_no_thread(volume: Path) -> None:
     plan = plan_of(volume, "memory.limit=1000")
     before = threading.active_count()
     with pytest.raises(MemoryPlanError, match="resident blocks"):
-        plan.open()
+        Run.open(plan)
     assert threading.active_count() == before
 
 

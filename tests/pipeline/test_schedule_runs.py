@@ -14,6 +14,7 @@ from dtsflow.consumer.digest import Digest
 from dtsflow.errors import ConfigError, PlanError
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.explain import plan_text
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.pipeline.run import Run
 from dtsflow.po.crop import RandomResizedCrop
 from dtsflow.po.schedule import Scheduled
@@ -102,7 +103,7 @@ def test_ranks_make_parts_of_the_same_batches(volume: Path) -> None:
     for size in (1, 2):
         total = 0
         for index in range(size):
-            with pipeline.plan(Rank(index, size)).open() as run:
+            with Run.open(plan_run(pipeline, Rank(index, size))) as run:
                 total += sum(sequence(run, epoch) for epoch in (1, 2))
         sums.append(total % (1 << 256))
     assert sums[0] == sums[1]

@@ -15,6 +15,7 @@ from dtsflow.errors import BlockError, ConfigError, DecodeError, PlanError
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.explain import plan_text
 from dtsflow.pipeline.plan import Plan
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.pipeline.run import Run
 from dtsflow.ranks.group import Rank
 from dtsflow.reader.reader import Mode
@@ -75,7 +76,7 @@ def rows(path: Path, subset: dict[str, Any] | None, *words: str, **more: Any) ->
 
 def plan_of(path: Path, subset: dict[str, Any] | None, **more: Any) -> Plan:
     values = compose(values={**config(path, subset, **more), "volume": {"path": str(path)}}).values
-    return build(values).plan(Rank(0, 1))
+    return plan_run(build(values), Rank(0, 1))
 
 
 def chosen(path: Path, subset: dict[str, Any], **more: Any) -> list[int]:
@@ -191,7 +192,7 @@ def test_a_block_without_a_chosen_sample_is_not_read(volume: Path, mode: Mode) -
     plan = replace(plan, phases={"train": replace(own, phase=phase)})
     for block in set(range(len(COUNTS))) - {3, 5}:
         damage(volume, (1 + block) * BLOCK_BYTES, b"no block")
-    with plan.open() as run:
+    with Run.open(plan) as run:
         assert {sample_id for sample_id, _ in rows_of(run)} == set(ids)
     if mode == "resident":
         assert plan.memory_entries["resident blocks"] == 2 * BLOCK_BYTES + 41 * 20
@@ -243,7 +244,7 @@ def test_a_damaged_block_that_has_the_whole_part_is_an_error(volume: Path, on_er
     Path("ids.txt").write_text(f"{STARTS[3]}\n{STARTS[3] + 4}")
     plan = plan_of(volume, {"ids": "ids.txt"}, decode={"on_error": on_error})
     damage(volume, 4 * BLOCK_BYTES, b"no block")
-    with plan.open() as run, pytest.raises(BlockError, match="block 3 of"):
+    with Run.open(plan) as run, pytest.raises(BlockError, match="block 3 of"):
         rows_of(run)
 
 
@@ -266,7 +267,7 @@ def test_it_is_chosen_on_the_command_line(volume: Path) -> None:
         assert run.plan.phases["train"].order.samples == 21
     for word in ("reader.subset={limit: 3}", "reader.subset.limit=3"):
         values = compose([f"volume.path={volume}", "po=imagenet_val", word]).values
-        assert build(values).plan(Rank(0, 1)).phases["train"].order.samples == 3
+        assert plan_run(build(values), Rank(0, 1)).phases["train"].order.samples == 3
     with pytest.raises(ConfigError, match=r"reader\.subset\.fractoin: .*mean 'fraction'"):
         compose(["reader.subset.fractoin=0.5"])
 

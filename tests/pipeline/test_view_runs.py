@@ -13,6 +13,7 @@ from dtsflow.errors import ConfigError, PlanError
 from dtsflow.memory.region import Region
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.explain import plan_text
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.pipeline.run import Run
 from dtsflow.ranks.group import Rank
 from dtsflow.testing import jpeg, write_block_volume
@@ -78,7 +79,7 @@ def test_neither_workers_nor_ranks_nor_a_stop_change_a_view(volume: Path) -> Non
         pipeline = build(compose(values=tree_of(volume, VIEWS, workers=workers)).values)
         rows: dict[tuple[int, int], tuple[bytes, ...]] = {}
         for index in range(size):
-            with pipeline.plan(Rank(index, size)).open() as run:
+            with Run.open(plan_run(pipeline, Rank(index, size))) as run:
                 rows |= rows_of(run, 2)
         found.append(rows)
     assert found[0] == found[1] == found[2]

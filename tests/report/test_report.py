@@ -9,6 +9,7 @@ from dtsflow import __version__
 from dtsflow.config.compose import compose
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.plan import Plan
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.ranks.group import Rank
 from dtsflow.report import report as module
 from dtsflow.report.counters import Counters, PhaseCounters
@@ -23,7 +24,7 @@ def plan(tmp_path: Path) -> Plan:
     path = write_small_set(tmp_path / "mnist_test.dts", Kind.MNIST, 10)
     values = compose([f"volume.path={path}", "batch_size=4", "epochs=3", "workers=2"]).values
     pipeline = build(values)
-    return pipeline.plan(Rank(0, 1))
+    return plan_run(pipeline, Rank(0, 1))
 
 
 def counters() -> Counters:

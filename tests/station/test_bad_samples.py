@@ -183,7 +183,7 @@ def test_neither_workers_nor_chunks_change_what_is_delivered(
         run = open_run(damaged, on_error, workers=workers)
         run.close()
         phase = replace(run.plan.phases["train"], chunk_rows=chunk_rows)
-        with replace(run.plan, phases={"train": phase}).open() as run:
+        with Run.open(replace(run.plan, phases={"train": phase})) as run:
             assert rows_of(run) == expected
 
 

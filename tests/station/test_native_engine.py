@@ -18,6 +18,8 @@ from dtsflow.native import core
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.explain import plan_text
 from dtsflow.pipeline.pipeline import Pipeline
+from dtsflow.pipeline.planner import plan_run
+from dtsflow.pipeline.run import Run
 from dtsflow.po import (
     CenterCrop,
     Chain,
@@ -87,7 +89,7 @@ def pipeline_of(path: Path, chain: Chain, *overrides: str) -> Pipeline:
 
 def digest(pipeline: Pipeline) -> dict[str, Any]:
     sink = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
-    with pipeline.plan(Rank(0, 1)).open() as run:
+    with Run.open(plan_run(pipeline, Rank(0, 1))) as run:
         for epoch in (0, 1):
             for batch in run.epoch(epoch):
                 assert not batch.padded[..., batch.images.shape[-1] :].any()
@@ -229,7 +231,7 @@ def test_a_bad_image_after_a_good_one_never_shows_the_good_one(tmp_path: Path) -
 def test_the_plan_says_what_is_fused_and_what_splits_the_chain(mixed: Path) -> None:
     chain = CHAINS["python in the middle"]
     pipeline = pipeline_of(mixed, chain)
-    text = plan_text(pipeline.plan(Rank(0, 1)))
+    text = plan_text(plan_run(pipeline, Rank(0, 1)))
     lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
     assert "native call 1" in lines["decode"]
     assert "native call 1" in lines["po.operations[0]"]
@@ -243,7 +245,7 @@ def test_pillow_and_the_switch_choose_the_reference(
 ) -> None:
     def engine_of(*overrides: str) -> engine.Engine:
         pipeline = pipeline_of(mixed, CHAINS["train"], *overrides)
-        return pipeline.plan(Rank(0, 1)).phases["train"].engine()
+        return plan_run(pipeline, Rank(0, 1)).phases["train"].engine()
 
     assert isinstance(engine_of(), NativeEngine)
     assert isinstance(engine_of("decode=pillow"), ReferenceEngine)

@@ -18,6 +18,8 @@ from dtsflow.errors import DecodeError
 from dtsflow.native import core
 from dtsflow.pipeline.build import build
 from dtsflow.pipeline.pipeline import Pipeline
+from dtsflow.pipeline.planner import plan_run
+from dtsflow.pipeline.run import Run
 from dtsflow.po import (
     CenterCrop,
     Chain,
@@ -94,7 +96,7 @@ def pipeline_of(path: Path, chain: Chain, *overrides: str) -> Pipeline:
 def rows_of(pipeline: Pipeline, epoch: int = 0) -> Rows:
     """By sample id, the bytes of each field."""
     found: Rows = {}
-    with pipeline.plan(Rank(0, 1)).open() as run:
+    with Run.open(plan_run(pipeline, Rank(0, 1))) as run:
         for batch in run.epoch(epoch):
             fields = {"images": batch.images, **batch.fields}
             for row in np.flatnonzero(batch.valid):
@@ -137,7 +139,7 @@ def test_each_field_is_its_own_chain_on_the_decoded_image_drawn_for_its_view(
 ) -> None:
     chain = Chain(MAIN, views=VIEWS[name])
     pipeline = pipeline_of(volume, chain)
-    engine = pipeline.plan(Rank(0, 1)).phases["train"].engine()
+    engine = plan_run(pipeline, Rank(0, 1)).phases["train"].engine()
     assert isinstance(engine, NativeViewsEngine if way == "native" else ReferenceEngine)
     rows = rows_of(pipeline, epoch=3)
     decoder = PillowDecoder("ignore")

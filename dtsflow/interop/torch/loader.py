@@ -267,7 +267,7 @@ class Loader:
                 f"{where} is of phase {state.phase!r}, and this loader gives {self.phase!r}. "
                 "Load it into a loader of the phase it was saved from."
             )
-        state.check(self._run.plan, where)
+        self._run.plan.check_state(state, where)
         self._position = Position(state.epoch, state.step)
 
     def close(self) -> None:

@@ -20,6 +20,8 @@ from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.digest import Digest, add_sequences
 from dtsflow.errors import ConfigError, PlanError, VolumeError
 from dtsflow.pipeline.build import build
+from dtsflow.pipeline.planner import plan_run
+from dtsflow.pipeline.run import Run
 from dtsflow.ranks.group import Rank
 from dtsflow.testing import check_image_loader, jpeg
 
@@ -76,7 +78,7 @@ def digests(ranks: int, start: int) -> tuple[list[int], str, list[int]]:
     steps: list[int] = []
     ids: list[int] = []
     for index in range(ranks):
-        with build(values).plan(Rank(index, ranks)).open() as run:
+        with Run.open(plan_run(build(values), Rank(index, ranks))) as run:
             digest = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
             passed = run.epoch(1, start_step=start)
             steps.append(len(passed))

@@ -15,6 +15,7 @@ from dtsflow.consumer.consumer import PhaseSetting, Setting
 from dtsflow.consumer.digest import Digest, add_sequences
 from dtsflow.consumer.softmax import Line
 from dtsflow.pipeline.build import build
+from dtsflow.pipeline.planner import plan_run
 from dtsflow.pipeline.run import Run
 from dtsflow.plugin import Batch, ConfigError, DecodeError, VolumeError
 from dtsflow.ranks.group import Rank
@@ -97,7 +98,7 @@ def digests(ranks: int, start: int, *overrides: str) -> tuple[list[int], str, li
     values = compose(["+experiment=mini_csv", "seed=7", *overrides]).values
     steps, parts, ids = [], [], []
     for index in range(ranks):
-        with build(values).plan(Rank(index, ranks)).open() as run:
+        with Run.open(plan_run(build(values), Rank(index, ranks))) as run:
             digest = Digest().open(Setting(None, {"train": PhaseSetting(0)}))
             passed = run.epoch(1, start_step=start)
             steps.append(len(passed))
