@@ -16,7 +16,7 @@ from dtsflow.pipeline.pipeline import AUTO, NEVER
 from dtsflow.pipeline.plan import Plan
 from dtsflow.pipeline.run import Run
 from dtsflow.pipeline.run_folder import RUNS, SCANS, RunFolder
-from dtsflow.pipeline.startup import joined, joint_folder, joint_plan
+from dtsflow.pipeline.startup import agree_on_folder, agree_on_plan, joined
 from dtsflow.ranks.collective import agree, ending_all, together
 
 Found = tuple[State, Path]  # a state, and the folder where it was
@@ -54,14 +54,14 @@ def start(values: Mapping[str, Any], *, command: str = "") -> Run:
     pipeline, group = joined(values)
     name = pipeline.name
     with ending_all(group):
-        plan = joint_plan(pipeline, group, cache=None if name is None else RUNS / SCANS)
+        plan = agree_on_plan(pipeline, group, cache=None if name is None else RUNS / SCANS)
         # Before the folder is made, for PATH may name a finished one, which then moves.
         begun, origin = together(group, partial(_named_state, plan))
         agree(group, {"resume": "never" if begun is None else str(plan.turn(begun))})
         if name is None:
             together(group, plan.check_memory)
             return Run.open(plan, None, begun, origin, group)
-        folder, own = joint_folder(name, command, group, partial(_own_state, plan))
+        folder, own = agree_on_folder(name, command, group, partial(_own_state, plan))
         if own is not None:
             begun, origin = own, folder.path
         try:

@@ -16,7 +16,7 @@ from dtsflow.memory.region import Variant
 from dtsflow.native.core import Finish
 from dtsflow.spec import IMAGES, ImageSpec
 from dtsflow.spec import Field as RecordField
-from dtsflow.station.double_buffer import Turns
+from dtsflow.station.double_buffer import DoubleBuffer
 from dtsflow.station.zone import Field, Zone
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
@@ -199,14 +199,14 @@ class Arena(Protocol):
     def feed(  # of one pass, joined in one place only
         self,
         form: str,
-        turns: Turns,
+        double_buffer: DoubleBuffer,
         *,
         timeout_s: float,
         progress: Callable[[], str],
         poison: bool,
         stream: Any = None,
     ) -> Feed:
-        """Hand over the batches that workers fill in `turns`; one feed at a time.
+        """Hand over the batches of `double_buffer`; one feed at a time.
 
         It must be asked for before the workers begin: only then is nothing of the feed
         before it still reading the zones that they write.

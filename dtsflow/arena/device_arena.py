@@ -22,7 +22,7 @@ from dtsflow.arena.upload import Beside, Finishing, Upload, pinned_zones
 from dtsflow.errors import ClosedError, MemoryPlanError, StallError, StationError
 from dtsflow.memory.align import aligned_bytes
 from dtsflow.memory.plan import MemoryPlan
-from dtsflow.station.double_buffer import ZONES, Turns
+from dtsflow.station.double_buffer import ZONES, DoubleBuffer
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.tensor import DTensor, Tensor, change_layout
 
@@ -55,8 +55,10 @@ class DeviceFeed:
     given back.
     """
 
-    def __init__(self, turns: Turns, upload: Upload, events: SlotEvents, terms: Terms) -> None:
-        self._turns = turns
+    def __init__(
+        self, double_buffer: DoubleBuffer, upload: Upload, events: SlotEvents, terms: Terms
+    ) -> None:
+        self._double_buffer = double_buffer
         self._upload = upload
         self._events = events
         self._terms = terms
@@ -104,7 +106,7 @@ class DeviceFeed:
     def _can_take(self) -> bool:
         """Whether the next batch is on its way; raises when it never will be."""
         state = self._state
-        if self._turns.is_closed or state.ended:
+        if self._double_buffer.is_closed or state.ended:
             raise ClosedError("This pass over the epoch has ended: begin another.")
         assert state.taken == state.given_back
         if state.uploaded > state.taken:
@@ -128,19 +130,19 @@ class DeviceFeed:
 
     def end(self) -> None:
         """End the pass; the thread ends by itself, with the copy that is running."""
-        self._turns.close()
+        self._double_buffer.close()
         with self._state.changed:
             self._state.ended = True
             self._state.failure = None  # its frames may hold the run
             self._state.changed.notify_all()
 
     def _step(self, turn: int) -> int:
-        return self._turns.steps[turn]
+        return self._double_buffer.steps[turn]
 
     def _run(self) -> None:
         """What the thread does."""
         try:
-            for turn in range(len(self._turns.steps)):
+            for turn in range(len(self._double_buffer.steps)):
                 self._move(turn)
         except BaseException as error:  # noqa: BLE001  # the consumer raises it, with traceback
             with self._state.changed:
@@ -164,13 +166,13 @@ class DeviceFeed:
             self._upload.poison_source(zone)
         with state.changed:
             state.copied = None
-        self._turns.drain()
+        self._double_buffer.drain()
 
     def _filled(self) -> int:
         """The step of the next batch, once the workers have filled it."""
         while True:
             try:
-                return self._turns.wait(self._terms.timeout_s, self._terms.progress)
+                return self._double_buffer.wait(self._terms.timeout_s, self._terms.progress)
             except StallError:
                 if self._state.is_awaited:
                     raise
@@ -276,7 +278,7 @@ class DeviceArena:
     def feed(
         self,
         form: str,
-        turns: Turns,
+        double_buffer: DoubleBuffer,
         *,
         timeout_s: float,
         progress: Callable[[], str],
@@ -304,7 +306,7 @@ class DeviceArena:
         self._events.take_back_all()
         cuda = self._memory.cuda
         terms = Terms(timeout_s, progress, poison, lambda: cuda.consumer_stream(stream))
-        feed = DeviceFeed(turns, self._uploads[form], self._events, terms)
+        feed = DeviceFeed(double_buffer, self._uploads[form], self._events, terms)
         # Weak, for a pass holds its errors, and their frames the run. Its thread holds
         # it for as long as there is something to wait for.
         self._feed = weakref.ref(feed)

@@ -12,7 +12,7 @@ from dtsflow.config.configurable import configurable
 from dtsflow.memory.align import aligned_bytes
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
-from dtsflow.station.double_buffer import ZONES, Turns
+from dtsflow.station.double_buffer import ZONES, DoubleBuffer
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.tensor import DTensor
 
@@ -63,15 +63,15 @@ class HostArena:
     def feed(  # as Arena has it
         self,
         form: str,
-        turns: Turns,
+        double_buffer: DoubleBuffer,
         *,
         timeout_s: float,
         progress: Callable[[], str],
         poison: bool,
         stream: Any = None,  # noqa: ARG002  # there is no device
     ) -> "HostFeed":
-        """Hand over the batches that workers fill in `turns`."""
-        return HostFeed(self.zones[form], turns, timeout_s, progress, poison=poison)
+        """Hand over the batches that workers fill in `double_buffer`."""
+        return HostFeed(self.zones[form], double_buffer, timeout_s, progress, poison=poison)
 
     @property
     def threads(self) -> Sequence[Thread]:
@@ -88,14 +88,14 @@ class HostFeed:
     def __init__(
         self,
         zones: tuple[Zone, Zone],
-        turns: Turns,
+        double_buffer: DoubleBuffer,
         timeout_s: float,
         progress: Callable[[], str],
         *,
         poison: bool,
     ) -> None:
         self._zones = zones
-        self._turns = turns
+        self._double_buffer = double_buffer
         self._timeout_s, self._progress = timeout_s, progress
         self._poison = poison
         self._taken = 0  # the zone of the batch that was taken last
@@ -103,7 +103,7 @@ class HostFeed:
 
     def take(self) -> Delivery:
         """The next batch, once it is filled."""
-        step = self._turns.wait(self._timeout_s, self._progress)
+        step = self._double_buffer.wait(self._timeout_s, self._progress)
         self._taken = step % ZONES
         zone = self._zones[self._taken]
         return Delivery(
@@ -122,7 +122,7 @@ class HostFeed:
         if not self._ended:
             if self._poison:
                 self._zones[self._taken].poison()
-            self._turns.drain()
+            self._double_buffer.drain()
 
     def end(self) -> None:
         """Give back no more zones: they are those of another pass now."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dtsflow.native.core import Status
 from dtsflow.po.mixup import pair
-from dtsflow.po.native import Chosen, FusedProgram, Lowered, Rows, Stored
+from dtsflow.po.native import DrawnParams, EncodedSamples, FusedProgram, Lowered, Rows
 from dtsflow.po.normalize import Normalize
 from dtsflow.po.operation import Draws, Image, Operation, Params, Row
 from dtsflow.po.program import Program
@@ -140,7 +140,7 @@ class Work:
         rows = Rows(memory, ends - nbytes, padded, np.arange(len(found)), last.channels)
         fused = FusedProgram(core, self.operations, self.specs, channels)
         stored = _stored(self.images)
-        chosen = Chosen(self._params, self._traced, np.ones(len(found), np.int64))
+        chosen = DrawnParams(self._params, self._traced, np.ones(len(found), np.int64))
 
         def run() -> list[npt.NDArray[Any]]:
             status = fused.run(stored, chosen, rows, encoded=False)
@@ -258,8 +258,8 @@ def _spec(images: Sequence[Image]) -> ImageSpec:
     return ImageSpec(None, None, images[0].shape[2])
 
 
-def _stored(images: Sequence[Image]) -> Stored:
+def _stored(images: Sequence[Image]) -> EncodedSamples:
     sizes = np.array([image.size for image in images], np.int64)
     memory = np.concatenate([image.reshape(-1) for image in images])
     shapes = np.array([image.shape[:2] for image in images], np.int32)
-    return Stored(memory, sizes.cumsum() - sizes, sizes, shapes)
+    return EncodedSamples(memory, sizes.cumsum() - sizes, sizes, shapes)

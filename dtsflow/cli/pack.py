@@ -8,7 +8,7 @@ from pathlib import Path
 from dtsflow.cli.launched import launched
 from dtsflow.cli.terminal import PartProgress, counted, printable
 from dtsflow.memory.drawing import human_bytes
-from dtsflow.ranks.collective import Crew
+from dtsflow.ranks.collective import Collective
 from dtsflow.ranks.group import Group
 from dtsflow.volume import Choice, Encoding, Layout, Packing, SourceFormat, estimate, pack
 from dtsflow.volume.format.manifest import rejects_path
@@ -54,7 +54,7 @@ def main(words: list[str]) -> int:
     """
     asked = _parser().parse_args(words)
     with launched(partial(meeting_place, asked.sources, asked.folder)) as group:
-        packing = Crew(group).together(partial(_packing, asked))
+        packing = Collective(group).together(partial(_packing, asked))
         lines = (_dry_run if asked.dry_run else _packed)(asked, packing, group)
     if group.rank.index == 0:
         for line in lines:
@@ -79,7 +79,7 @@ def _packed(asked: argparse.Namespace, packing: Packing, group: Group) -> list[s
 
 
 def _dry_run(asked: argparse.Namespace, packing: Packing, group: Group) -> list[str]:
-    return Crew(group).first(partial(_estimate, asked, packing)) or []
+    return Collective(group).first(partial(_estimate, asked, packing)) or []
 
 
 def _estimate(asked: argparse.Namespace, packing: Packing) -> list[str]:

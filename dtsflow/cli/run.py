@@ -22,7 +22,7 @@ from dtsflow.cli.overrides import configure
 from dtsflow.cli.terminal import SIGNALLED, Progress
 from dtsflow.consumer.consumer import PhaseSetting, Resumable, Setting, Start
 from dtsflow.memory.drawing import human_bytes
-from dtsflow.pipeline.checkpoint import Stopping
+from dtsflow.pipeline.checkpoint import StopRequest
 from dtsflow.pipeline.plan import Plan
 from dtsflow.pipeline.run import Pass, Run
 from dtsflow.report.bad_samples import BAD_SAMPLES
@@ -44,7 +44,7 @@ class Signals:
         came: The first signal that came.
     """
 
-    def __init__(self, stopping: Stopping) -> None:
+    def __init__(self, stopping: StopRequest) -> None:
         self.came: signal.Signals | None = None
         self._stopping = stopping
         self._handled_at: float | None = None

@@ -202,7 +202,7 @@ StoreBytes = Annotated[int, Field(ge=0, strict=True)] | Literal["auto"]
 
 
 @runtime_checkable
-class Reusing(Protocol):
+class CachingDecode(Protocol):
     """A way to decode that says so; others decode in every epoch."""
 
     @property
@@ -218,7 +218,7 @@ class Reusing(Protocol):
         """Bytes that the rows kept for later epochs may occupy on each rank."""
 
 
-T = TypeVar("T", bound=Reusing)
+T = TypeVar("T", bound=CachingDecode)
 
 
 def one_of_both(decode: T) -> T:

@@ -19,7 +19,7 @@ KEPT: Final = 3
 that looks ahead holds one more."""
 
 
-class Lender:
+class BufferPool:
     """Makes copies of arrays, in memory that is used again for others of their size.
 
     The first use of fresh memory costs a page fault every 4 KiB, which takes longer

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from dtsflow.arena.batch import Batch
 from dtsflow.errors import MissingPartError
-from dtsflow.interop.copies import Lender, expect_images
+from dtsflow.interop.copies import BufferPool, expect_images
 from dtsflow.tensor.dtype import DType
 
 try:
@@ -49,12 +49,12 @@ def batches(of: Iterable[Batch], *, device: Any = None, copy: bool = True) -> It
             that the loop must also wait for its results (`jax.block_until_ready`), as
             JAX itself does not.
     """
-    lender = Lender()
+    lender = BufferPool()
     for batch in of:
         yield _arrays(batch, device, lender if copy else None)
 
 
-def _arrays(batch: Batch, device: Any, lender: Lender | None) -> JaxBatch:
+def _arrays(batch: Batch, device: Any, lender: BufferPool | None) -> JaxBatch:
     expect_images(batch)
     images, labels, valid = batch.images, batch.labels, batch.valid
     if lender is not None:

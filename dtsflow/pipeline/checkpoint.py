@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dtsflow.errors import ClosedError, ConfigError
-from dtsflow.station.double_buffer import Turns
+from dtsflow.station.double_buffer import DoubleBuffer
 
 STATE = "state.json"
 MAX_BYTES = 1024
@@ -131,7 +131,7 @@ def not_a_state(where: object, why: str) -> ConfigError:
     )
 
 
-class Place:
+class PassProgress:
     """Where one pass over an epoch is.
 
     Attributes:
@@ -166,7 +166,7 @@ class Place:
         return self.step + self.in_hand
 
 
-class Stopping:
+class StopRequest:
     """The wish that a run end after the batch in hand; any thread may have it.
 
     Attributes:
@@ -177,7 +177,7 @@ class Stopping:
     def __init__(self) -> None:
         self.asked = False
         self.ended = False
-        self._turns: Turns | None = None
+        self._double_buffer: DoubleBuffer | None = None
 
     def wish(self) -> None:
         """Let no more batches be handed out; takes no lock, for signal handlers.
@@ -192,12 +192,12 @@ class Stopping:
         It takes locks, so a signal handler must leave this to another thread.
         """
         self.asked = True
-        if (turns := self._turns) is not None:
-            turns.close()
+        if (double_buffer := self._double_buffer) is not None:
+            double_buffer.close()
 
-    def watch(self, turns: Turns) -> None:
-        """Make `turns` the pass at work; `check` must follow."""
-        self._turns = turns
+    def watch(self, double_buffer: DoubleBuffer) -> None:
+        """Make `double_buffer` the pass at work; `check` must follow."""
+        self._double_buffer = double_buffer
 
     def check(self) -> None:
         """Go on only if nobody asked for the end.
@@ -208,10 +208,10 @@ class Stopping:
         if self.asked:
             raise ClosedError("The run was stopped: open the plan again to read more batches.")
 
-    def leave(self, turns: Turns) -> None:
+    def leave(self, double_buffer: DoubleBuffer) -> None:
         """Say that the pass has ended."""
-        if self._turns is turns:
-            self._turns = None
+        if self._double_buffer is double_buffer:
+            self._double_buffer = None
 
     def ends(self) -> bool:
         """Whether a pass that was closed ends for this reason; remembered if so."""

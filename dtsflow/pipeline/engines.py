@@ -11,16 +11,16 @@ from types import ModuleType
 
 from dtsflow.decode.decoder import Decoder
 from dtsflow.errors import PlanError
-from dtsflow.po.chain import Branch, CutChain, Era
+from dtsflow.po.chain import Branch, ChainVersion, CutChain
 from dtsflow.po.native import FusedProgram
 from dtsflow.reader.order import Order, Shuffle
 from dtsflow.spec import IMAGES, ImageSpec
-from dtsflow.station.caching_engine import KeepingEngine, KeptChain, Sharing
+from dtsflow.station.caching_engine import CachingEngine, KeptChain, Sharing
 from dtsflow.station.double_buffer import Station
 from dtsflow.station.engine import Engine, View
 from dtsflow.station.native_engine import NativeEngine, NativeViewsEngine, SharedDecode
 from dtsflow.station.reference_engine import ReferenceDecode, ReferenceEngine
-from dtsflow.station.row_cache import Reuse, RowLayout, RowStore
+from dtsflow.station.row_cache import CachePolicy, RowCache, RowLayout
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ImageEngines:
         station: Where the rows go.
         branches: The chains, by the field that each makes, the main one first.
         pixels: The one image of a pixel set; None where samples are encoded.
-        turns: Whether EXIF orientations are applied.
+        apply_orientation: Whether EXIF orientations are applied.
         shrinks: Whether JPEGs are decoded at a part of their size where that will do.
     """
 
@@ -42,10 +42,10 @@ class ImageEngines:
     station: Station
     branches: Mapping[str, Branch]
     pixels: ImageSpec | None
-    turns: bool
+    apply_orientation: bool
     shrinks: bool
 
-    def engine(self, kept: RowStore | None = None) -> Engine:
+    def engine(self, kept: RowCache | None = None) -> Engine:
         """The engine; with `kept` it keeps rows of later epochs, and copies its own."""
         engine, sharing = self._reference() if self.core is None else self._native(self.core)
         return engine if kept is None else self._keeping(engine, sharing, kept)
@@ -65,7 +65,7 @@ class ImageEngines:
             main.program,
             main.fused,
             self.pixels,
-            turns=self.turns,
+            apply_orientation=self.apply_orientation,
             shrinks=self.shrinks,
         )
         shared = SharedDecode(core, self.decoder, alone, encoded=self.pixels is None)
@@ -73,7 +73,7 @@ class ImageEngines:
             return alone, shared
         return NativeViewsEngine(alone, self._views, shared, shrinks=self.shrinks), shared
 
-    def _keeping(self, engine: Engine, sharing: Sharing, kept: RowStore) -> KeepingEngine:
+    def _keeping(self, engine: Engine, sharing: Sharing, kept: RowCache) -> CachingEngine:
         cut = {name: CutChain.of(branch) for name, branch in self.branches.items()}
         chains = {
             name: KeptChain(
@@ -84,7 +84,7 @@ class ImageEngines:
             for name, one in cut.items()
         }
         layout = RowLayout({name: one.kept for name, one in cut.items()})
-        return KeepingEngine(engine, sharing, chains, kept, layout, shrinks=self.shrinks)
+        return CachingEngine(engine, sharing, chains, kept, layout, shrinks=self.shrinks)
 
     @cached_property
     def _views(self) -> dict[str, View]:
@@ -103,12 +103,14 @@ class ImageEngines:
         return View.of(branch, fused, self.core)
 
 
-def longest_row(eras: Sequence[Era]) -> int:
+def longest_row(chain_versions: Sequence[ChainVersion]) -> int:
     """Bytes of the longest row that is kept of a sample, in any era."""
-    return max(_layout(era).nbytes for era in eras)
+    return max(_layout(chain_version).nbytes for chain_version in chain_versions)
 
 
-def check_reuse(reuse: Reuse, order: Order, eras: Sequence[Era], phase: str) -> None:
+def check_reuse(
+    reuse: CachePolicy, order: Order, chain_versions: Sequence[ChainVersion], phase: str
+) -> None:
     """Refuse a reuse that could not give the rows that no reuse would.
 
     `phase` is the name of the phase, empty where there is but one.
@@ -118,30 +120,32 @@ def check_reuse(reuse: Reuse, order: Order, eras: Sequence[Era], phase: str) -> 
     """
     where = f"phases.{phase}." if phase else ""
     if reuse.always:
-        _check_always(order, eras, where)
+        _check_always(order, chain_versions, where)
     elif reuse.factor > 1:
-        _check_groups(reuse.factor, eras, where)
-    for era in eras if reuse.slots else ():
+        _check_groups(reuse.factor, chain_versions, where)
+    for chain_version in chain_versions if reuse.slots else ():
         try:
-            _layout(era)
+            _layout(chain_version)
         except PlanError as error:
             what = "cpvs=true" if reuse.always else f"sdmp_factor={reuse.factor}"
             raise PlanError(f"{where}decode.{what}: {error}") from error
 
 
-def _layout(era: Era) -> RowLayout:
-    return RowLayout({name: CutChain.of(branch).kept for name, branch in era.branches.items()})
+def _layout(chain_version: ChainVersion) -> RowLayout:
+    return RowLayout(
+        {name: CutChain.of(branch).kept for name, branch in chain_version.branches.items()}
+    )
 
 
-def _check_always(order: Order, eras: Sequence[Era], where: str) -> None:
+def _check_always(order: Order, chain_versions: Sequence[ChainVersion], where: str) -> None:
     if order.shuffle in (Shuffle.BLOCKS, Shuffle.FULL):
         raise PlanError(
             f"{where}decode.cpvs=true keeps rows by their place in the order of blocks, and with "
             f"shuffle={order.shuffle.value} that is another one in every epoch. Set "
             f"{where}reader.shuffle=none (or windows, for a set in blocks), or cpvs=false."
         )
-    for era in eras:
-        for name, branch in era.branches.items():
+    for chain_version in chain_versions:
+        for name, branch in chain_version.branches.items():
             for operation in branch.operations:
                 if operation.words:
                     raise PlanError(
@@ -151,11 +155,12 @@ def _check_always(order: Order, eras: Sequence[Era], where: str) -> None:
                     )
 
 
-def _check_groups(factor: int, eras: Sequence[Era], where: str) -> None:
-    for before, era in pairwise(eras):
-        if era.first % factor and era.branches != before.branches:
+def _check_groups(factor: int, chain_versions: Sequence[ChainVersion], where: str) -> None:
+    for before, after in pairwise(chain_versions):
+        first = after.first
+        if first % factor and after.branches != before.branches:
             raise PlanError(
-                f"{where}decode.sdmp_factor={factor}: the rows of epoch {era.first} are made in "
-                f"epoch {era.first // factor * factor} already, and a schedule changes the chain "
-                f"at {era.first}. Let it change at multiples of {factor} only."
+                f"{where}decode.sdmp_factor={factor}: the rows of epoch {first} are made in "
+                f"epoch {first // factor * factor} already, and a schedule changes the chain "
+                f"at {first}. Let it change at multiples of {factor} only."
             )

@@ -176,7 +176,7 @@ def _operations(po: Chain | RecordChain) -> dict[str, str]:
 def _resolutions(phase: PhasePlan) -> list[str]:
     """What batches are from which epoch on, where that changes."""
     lines: list[str] = []
-    for era in phase.eras if len(phase.forms) > 1 else ():
+    for era in phase.chain_versions if len(phase.forms) > 1 else ():
         specs = {name: branch.out_spec for name, branch in era.branches.items()}
         shown = ", ".join(f"{name} {spec}" for name, spec in specs.items())
         if not lines or not lines[-1].endswith(f": {shown}"):

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from dtsflow.arena.batch import Batch
 from dtsflow.config.configurable import configurable
-from dtsflow.decode.decoder import Decoder, MaxErrors, OnError, Orientation, Reusing
+from dtsflow.decode.decoder import CachingDecode, Decoder, MaxErrors, OnError, Orientation
 from dtsflow.decode.parser import Parse
 from dtsflow.decode.pillow import PixelDecoder
 from dtsflow.errors import PlanError
@@ -28,7 +28,7 @@ from dtsflow.station.batch_operations import SOFT_LABELS
 from dtsflow.station.double_buffer import Station
 from dtsflow.station.engine import Engine
 from dtsflow.station.record_engine import RecordEngine
-from dtsflow.station.row_cache import Reuse, RowStore
+from dtsflow.station.row_cache import CachePolicy, RowCache
 from dtsflow.volume.data_set import DataSet, Source, Split
 from dtsflow.volume.datasets.config import Loaded, LoadedImages
 from dtsflow.volume.datasets.image_list import ImageLoader
@@ -249,23 +249,23 @@ class Phase:
         return asked
 
     @property
-    def reuse(self) -> Reuse:
+    def reuse(self) -> CachePolicy:
         """How what was decoded is reused."""
-        if not isinstance(self.decode, Reusing):
-            return Reuse()
-        return Reuse(self.decode.sdmp_factor, self.decode.cpvs)
+        if not isinstance(self.decode, CachingDecode):
+            return CachePolicy()
+        return CachePolicy(self.decode.sdmp_factor, self.decode.cpvs)
 
     @property
     def store_bytes(self) -> int | Auto:
         """What kept rows may occupy on each rank."""
-        return self.decode.store_bytes if isinstance(self.decode, Reusing) else "auto"
+        return self.decode.store_bytes if isinstance(self.decode, CachingDecode) else "auto"
 
     def engine(
         self,
         volumes: DataSet,
         station: Station,
         branches: Mapping[str, Branch],
-        kept: RowStore | None = None,
+        kept: RowCache | None = None,
     ) -> Engine:
         """What one worker fills rows of `station` with, through chains of one epoch.
 
@@ -284,7 +284,7 @@ class Phase:
             station=station,
             branches=branches,
             pixels=volumes.image if pixels else None,
-            turns=decode.orientation == "apply",
+            apply_orientation=decode.orientation == "apply",
             shrinks=shrinks,
         )
         return engines.engine(kept)

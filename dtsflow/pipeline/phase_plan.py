@@ -13,7 +13,7 @@ from dtsflow.decode.parser import Parse
 from dtsflow.native.core import Finish
 from dtsflow.pipeline.engines import longest_row
 from dtsflow.pipeline.phase import Phase, record_engine, split_of_set
-from dtsflow.po.chain import Branch, Era
+from dtsflow.po.chain import Branch, ChainVersion
 from dtsflow.po.erasing import RandomErasing
 from dtsflow.po.fingerprint import fingerprint_fact
 from dtsflow.po.records import Fields
@@ -29,7 +29,7 @@ from dtsflow.station.batch_operations import ELEMENT_BYTES, SOFT_LABELS, BatchOp
 from dtsflow.station.double_buffer import ZONES, Station
 from dtsflow.station.engine import Address, Engine
 from dtsflow.station.native_engine import SCRATCH_BYTES
-from dtsflow.station.row_cache import RowBudget, RowStore
+from dtsflow.station.row_cache import RowBudget, RowCache
 from dtsflow.tensor.dtype import DType
 from dtsflow.volume.data_set import DataSet, Split
 from dtsflow.volume.datasets.images import RawSet
@@ -63,22 +63,24 @@ class PhasePlan:
     volumes: DataSet
     order: Order
     lanes: range
-    eras: tuple[Era, ...]
+    chain_versions: tuple[ChainVersion, ...]
     chunk_rows: int
     selection: Selection | None = None
     arena_finishes: bool = False
     fields: tuple[Fields, ...] = ()
 
-    def era(self, epoch: int) -> Era:
+    def chain_version(self, epoch: int) -> ChainVersion:
         """What the operations are in an epoch."""
-        place = bisect_right(self.eras, epoch, key=lambda era: era.first)
-        return self.eras[place - 1]
+        place = bisect_right(
+            self.chain_versions, epoch, key=lambda chain_version: chain_version.first
+        )
+        return self.chain_versions[place - 1]
 
-    def engine(self, epoch: int = 0, kept: RowStore | None = None) -> Engine:
+    def engine(self, epoch: int = 0, kept: RowCache | None = None) -> Engine:
         """What one worker fills rows of an epoch with; `kept` has those of others."""
         if isinstance(self.volumes, RecordSet):
             return record_engine(self.phase.decode, self.phase.po, self.volumes)
-        branches = dict(self.era(epoch).branches)
+        branches = dict(self.chain_version(epoch).branches)
         if self._finish is not None:
             main = branches[IMAGES]
             branches[IMAGES] = Branch(main.operations[:-1], main.specs[:-1])
@@ -90,18 +92,18 @@ class PhasePlan:
         slots = self.phase.reuse.slots
         if self.fields or not slots:
             return None
-        return RowBudget(len(self.places), slots, longest_row(self.eras))
+        return RowBudget(len(self.places), slots, longest_row(self.chain_versions))
 
     def row_bytes(self, samples: int) -> int:
         """What the rows kept of so many samples occupy."""
         budget = self.row_budget
         return 0 if budget is None else budget.sample_bytes * samples
 
-    def row_store(self, samples: int) -> RowStore | None:
+    def row_store(self, samples: int) -> RowCache | None:
         """Make room for the rows of so many samples, if any are to be kept."""
         if (budget := self.row_budget) is None:
             return None
-        return RowStore(self.phase.reuse, self.places, samples, budget.row_bytes)
+        return RowCache(self.phase.reuse, self.places, samples, budget.row_bytes)
 
     def pages(self, order: EpochOrder, steps: range) -> Iterator[Rows]:
         """The rows of this rank that hold a sample, some steps at a time."""
@@ -119,7 +121,7 @@ class PhasePlan:
 
     def batch_operations(self, epoch: int) -> BatchOperations | None:
         """What mixes the rows of each batch of a pass, if anything does."""
-        if not (operations := self.era(epoch).batch):
+        if not (operations := self.chain_version(epoch).batch):
             return None
         address = Address(self.order.seed, epoch, self.order.phase)
         dtype = self.specs[-1].dtype
@@ -155,7 +157,7 @@ class PhasePlan:
         """
         if self.fields:
             return ()
-        return self.eras[0].branches[IMAGES].specs
+        return self.chain_versions[0].branches[IMAGES].specs
 
     @cached_property
     def forms(self) -> dict[str, Form]:
@@ -170,30 +172,30 @@ class PhasePlan:
         """The fields that a data set of images gives a batch, beside the labels."""
         return tuple(column.field for column in self.volumes.columns)
 
-    def form_name(self, era: Era) -> str:
+    def form_name(self, chain_version: ChainVersion) -> str:
         """Which of `forms` the batches of an era have."""
-        return self._form_names[self._form(era)]
+        return self._form_names[self._form(chain_version)]
 
     @cached_property
     def _form_names(self) -> dict[Form, str]:
         names: dict[Form, str] = {}
-        for era in self.eras:
-            of_era = f"{self.name} from epoch {era.first}" if names else self.name
-            names.setdefault(self._form(era), of_era)
+        for chain_version in self.chain_versions:
+            of_era = f"{self.name} from epoch {chain_version.first}" if names else self.name
+            names.setdefault(self._form(chain_version), of_era)
         return names
 
-    def _form(self, era: Era) -> Form:
+    def _form(self, chain_version: ChainVersion) -> Form:
         if self.fields:
             return Form.of_records(self.rows, self.fields[-1])
         fields = [
             image_form(name, branch.out_spec, self._stored(branch.out_spec))
-            for name, branch in era.branches.items()
+            for name, branch in chain_version.branches.items()
             if name != IMAGES
         ]
-        if era.batch:
+        if chain_version.batch:
             fields.append(FieldForm(SOFT_LABELS, (self.volumes.num_classes,), DType.FP32))
         fields += [FieldForm(one.name, one.shape, one.dtype) for one in self.columns]
-        pixels = era.pixels
+        pixels = chain_version.pixels
         return Form(self.rows, pixels, self._stored(pixels), self._finish, tuple(fields))
 
     def _stored(self, pixels: ImageSpec) -> int:
@@ -207,16 +209,16 @@ class PhasePlan:
         """
         if self.fields:
             return None
-        found = {era.pixels for era in self.eras}
+        found = {chain_version.pixels for chain_version in self.chain_versions}
         sides = [{getattr(one, side) for one in found} for side in ("height", "width")]
         height, width = (of_all.pop() if len(of_all) == 1 else None for of_all in sides)
         return replace(self.specs[-1], height=height, width=width)
 
     def scratch_bytes(self, workers: int) -> int:
         """What workers hold while they fill batches, beside single images."""
-        shares = len(self.eras[0].branches) > 1 or self.row_budget is not None
+        shares = len(self.chain_versions[0].branches) > 1 or self.row_budget is not None
         views = workers * SCRATCH_BYTES if shares else 0
-        if not self.eras[0].batch or self.phase.core(self.volumes) is not None:
+        if not self.chain_versions[0].batch or self.phase.core(self.volumes) is not None:
             return views
         largest = max(form.stored.nbytes(self.order.lane_rows) for form in self.forms.values())
         elements = largest // self.specs[-1].dtype.itemsize
@@ -259,9 +261,11 @@ class PhasePlan:
         """
         if self.fields:
             return None
-        era, pixels = self.eras[0], self.specs[-1]
-        operations = era.branches[IMAGES].operations
-        stays = any(isinstance(one, RandomErasing) for one in operations) or bool(era.batch)
+        chain_version, pixels = self.chain_versions[0], self.specs[-1]
+        operations = chain_version.branches[IMAGES].operations
+        stays = any(isinstance(one, RandomErasing) for one in operations) or bool(
+            chain_version.batch
+        )
         normalize = self.phase.image_chain.normalize
         if not self.arena_finishes or stays or normalize is None or pixels.dtype is DType.UINT8:
             return None
@@ -328,11 +332,11 @@ class PhasePlan:
         """The chains in epoch 0, by their place in the configuration."""
         return {
             "po.operations" if name == IMAGES else f"po.views.{name}": branch
-            for name, branch in self.eras[0].branches.items()
+            for name, branch in self.chain_versions[0].branches.items()
         }
 
     def _zone_fields(self) -> tuple[FieldSpec, ...]:
-        form = self._form(self.eras[0])
+        form = self._form(self.chain_versions[0])
         images = replace(form, finish=None).stored
         return (
             FieldSpec("labels", (self.rows,), DType.INT32, Place.ZONE),

@@ -12,7 +12,7 @@ from dtsflow.pipeline.phase import own_lanes, record_fields
 from dtsflow.pipeline.phase_plan import PhasePlan, forms_of
 from dtsflow.pipeline.pipeline import Pipeline
 from dtsflow.pipeline.plan import Plan
-from dtsflow.po.chain import Chain, Era
+from dtsflow.po.chain import Chain, ChainVersion
 from dtsflow.po.mixup import check_rows
 from dtsflow.ranks.group import Rank
 from dtsflow.reader.subset import select
@@ -64,9 +64,9 @@ def _plan_phase(
     if isinstance(phase.po, Chain) and phase.po.batch:
         check_rows(order.lane_rows)
     check_field("id", volumes.num_samples * order.rounds)
-    eras = _eras(pipeline, name, volumes)
+    chain_versions = _chain_versions(pipeline, name, volumes)
     if not fields:
-        check_reuse(phase.reuse, order, eras, "" if len(pipeline.phases) == 1 else name)
+        check_reuse(phase.reuse, order, chain_versions, "" if len(pipeline.phases) == 1 else name)
     lanes = own_lanes(volumes, order, rank)
     rows = len(lanes) * order.lane_rows
     return PhasePlan(
@@ -76,7 +76,7 @@ def _plan_phase(
         volumes=volumes,
         order=order,
         lanes=lanes,
-        eras=eras,
+        chain_versions=chain_versions,
         chunk_rows=_chunk_rows(rows, workers, volumes.layout),
         selection=selection,
         arena_finishes=pipeline.arena.finishes,
@@ -84,14 +84,14 @@ def _plan_phase(
     )
 
 
-def _eras(pipeline: Pipeline, name: str, volumes: DataSet) -> tuple[Era, ...]:
+def _chain_versions(pipeline: Pipeline, name: str, volumes: DataSet) -> tuple[ChainVersion, ...]:
     chain = pipeline.phases[name].po
     if isinstance(volumes, RecordSet):
-        return (Era(0, {}, ()),)
+        return (ChainVersion(0, {}, ()),)
     assert isinstance(chain, Chain)  # refused otherwise
     where = "po" if len(pipeline.phases) == 1 else f"phases.{name}.po"
     return tuple(
-        Era(
+        ChainVersion(
             first=epoch,
             branches=chain.branches(volumes.image, epoch, where=where),
             batch=chain.batch_operations(epoch),

@@ -12,15 +12,15 @@ from dtsflow.pipeline.checkpoint import State
 from dtsflow.pipeline.phase_plan import PhasePlan, forms_of
 from dtsflow.pipeline.plan import Plan
 from dtsflow.pipeline.run_folder import RunFolder
-from dtsflow.po.chain import Era
+from dtsflow.po.chain import ChainVersion
 from dtsflow.ranks.group import Group
 from dtsflow.reader.order import EpochOrder
 from dtsflow.reader.rows import RowTable
 from dtsflow.reader.store import Sparing, Store
-from dtsflow.station.bad_samples import BadSample, BadSamples, Substitutes
-from dtsflow.station.double_buffer import Turns
+from dtsflow.station.bad_samples import BadSample, RowWriter, Substitutes
+from dtsflow.station.double_buffer import DoubleBuffer
 from dtsflow.station.engine import Address, Engine, StageTimes
-from dtsflow.station.filler import Filler, Reusing
+from dtsflow.station.filler import CachedPass, Filler
 from dtsflow.station.row_cache import RowCount
 from dtsflow.station.workers import Workers
 from dtsflow.volume.datasets.mixed import MixedSet
@@ -36,25 +36,25 @@ class _PhaseResources:
         self.engines: list[Engine] = []
         self.substitutes = Substitutes(plan.volumes, plan.selection)
         self._workers = workers
-        self._era: Era | None = None
+        self._chain_version: ChainVersion | None = None
         self._past = StageTimes()  # of engines that were replaced
 
     def prepare(self, epoch: int) -> None:
         """Have the engines of an epoch; none of them may be at work."""
-        if (era := self.plan.era(epoch)) is not self._era:
+        if (chain_version := self.plan.chain_version(epoch)) is not self._chain_version:
             self._past = self.times
             self.engines = [self.plan.engine(epoch, self.rows) for _ in range(self._workers)]
-            self._era = era
+            self._chain_version = chain_version
 
     def begin(
         self, order: EpochOrder, steps: range, timeout_s: float, address: Address
-    ) -> Reusing | None:
+    ) -> CachedPass | None:
         """Begin to read a pass, but for what no row needs; what it reuses, if any."""
         rows, store = self.rows, self.store
         if rows is None:
             store.begin(order, steps, timeout_s)
             return None
-        rows.begin(address.epoch, self.plan.era(address.epoch).first)
+        rows.begin(address.epoch, self.plan.chain_version(address.epoch).first)
         # An empty lane that wraps takes samples that are not the rank's own.
         complete = rows.is_complete and self.plan.order.samples >= self.plan.order.lanes
         pages = iter(()) if complete else self.plan.pages(order, steps)
@@ -65,7 +65,7 @@ class _PhaseResources:
         elif reads_all or any(map(len, missing)):
             reads_all = True
             store.begin(order, steps, timeout_s)
-        return Reusing(rows, address, self.plan.volumes, reads_all)
+        return CachedPass(rows, address, self.plan.volumes, reads_all)
 
     @property
     def times(self) -> StageTimes:
@@ -94,8 +94,8 @@ class Resources:
         except BaseException:
             self._close_parts(wait=True)
             raise
-        self._bad_samples: BadSamples | None = None
-        self._turns: Turns | None = None
+        self._bad_samples: RowWriter | None = None
+        self._double_buffer: DoubleBuffer | None = None
         self._feed: Feed | None = None
         self._store: Store | None = None
         self._closed = False
@@ -118,7 +118,9 @@ class Resources:
                 store.close()
                 raise
 
-    def begin(self, phase: str, epoch: int, turns: Turns, stream: Any = None) -> Feed:
+    def begin(
+        self, phase: str, epoch: int, double_buffer: DoubleBuffer, stream: Any = None
+    ) -> Feed:
         """Let the workers fill the batches of a new pass; an earlier pass ends."""
         if self._closed or self._arena is None:
             raise ClosedError("The run is closed: open the plan again to read more batches.")
@@ -127,18 +129,18 @@ class Resources:
                 f"The run was opened in process {self._process}, and a fork has none of its "
                 f"threads: open the plan in process {os.getpid()} itself."
             )
-        if self._turns is not None:
-            self.end(self._turns)
+        if self._double_buffer is not None:
+            self.end(self._double_buffer)
         # The pass before may still be reading the memory that the next one loads into.
         self.workers.settle(self._timeout_s)
         own = self.phases[phase]
         plan, store = own.plan, own.store
         own.prepare(epoch)
-        form = plan.form_name(plan.era(epoch))
-        self._turns, self._store = turns, store
+        form = plan.form_name(plan.chain_version(epoch))
+        self._double_buffer, self._store = double_buffer, store
         self._feed = feed = self._arena.feed(
             form,
-            turns,
+            double_buffer,
             timeout_s=self._timeout_s,
             progress=store.progress,
             poison=self._poison,
@@ -146,14 +148,14 @@ class Resources:
         )
         order = plan.order.epoch(epoch)
         address = Address(plan.order.seed, epoch, plan.order.phase)
-        reusing = own.begin(order, turns.steps, self._timeout_s, address)
+        reusing = own.begin(order, double_buffer.steps, self._timeout_s, address)
         table = RowTable(order, plan.lanes, plan.rows, plan.selection)
-        bad = BadSamples(
+        bad = RowWriter(
             plan.phase.decode.on_error,
             plan.volumes,
             own.substitutes,
             address,
-            stop=lambda: turns.is_closed,
+            stop=lambda: double_buffer.is_closed,
         )
         self._bad_samples = bad
         zones, batch = self._arena.zones[form], plan.batch_operations(epoch)
@@ -161,25 +163,25 @@ class Resources:
         parts = (store, table, zones, plan.chunk_rows, bad)
         make = partial(Filler, *parts, batch=batch, by_source=by_source, reusing=reusing)
         fill_of = partial(_filler, make, own.engines)
-        self.workers.begin(turns, fill_of, timeout_s=self._timeout_s)
+        self.workers.begin(double_buffer, fill_of, timeout_s=self._timeout_s)
         return feed
 
-    def bad_samples(self, turns: Turns, step: int) -> list[BadSample]:
+    def bad_samples(self, double_buffer: DoubleBuffer, step: int) -> list[BadSample]:
         """The bad samples of a filled batch, by row; they are given once."""
-        if turns is not self._turns or self._bad_samples is None:
+        if double_buffer is not self._double_buffer or self._bad_samples is None:
             return []
         return self._bad_samples.of_batch(step)
 
-    def end(self, turns: Turns) -> None:
+    def end(self, double_buffer: DoubleBuffer) -> None:
         """End a pass; workers leave it on their own, whatever they wait for."""
-        turns.close()
-        if turns is self._turns:
+        double_buffer.close()
+        if double_buffer is self._double_buffer:
             if self._store is not None:
                 self._store.end()
             if self._feed is not None:
                 self._feed.end()
             # They may hold an error whose frames hold the run.
-            self._turns = self._bad_samples = self._feed = self._store = None
+            self._double_buffer = self._bad_samples = self._feed = self._store = None
 
     @property
     def times(self) -> StageTimes:
@@ -201,8 +203,8 @@ class Resources:
         self._closed = True
         if os.getpid() != self._process:
             return  # the threads are the parent's, and so are the locks they may hold
-        if self._turns is not None:
-            self._turns.close()
+        if self._double_buffer is not None:
+            self._double_buffer.close()
         # Collected inside one of its threads, which may hold a lock others want, it
         # must not wait for them; they end by themselves.
         threads = [thread for own in self.phases.values() for thread in own.store.threads]

@@ -16,19 +16,19 @@ from dtsflow.arena.arena import Delivery
 from dtsflow.arena.batch import Batch
 from dtsflow.consumer.consumer import Resumable, Start
 from dtsflow.errors import ClosedError, PlanError, RanksError
-from dtsflow.pipeline.checkpoint import Place, State, Stopping
+from dtsflow.pipeline.checkpoint import PassProgress, State, StopRequest
 from dtsflow.pipeline.phase_plan import PhasePlan
 from dtsflow.pipeline.plan import Plan
 from dtsflow.pipeline.resources import Resources
 from dtsflow.pipeline.run_folder import RunFolder
 from dtsflow.ranks.collective import is_failure, reason_of
-from dtsflow.ranks.group import Alone, Group
+from dtsflow.ranks.group import Group, SingleProcess
 from dtsflow.report.bad_samples import BadRow, BadSampleLog
 from dtsflow.report.counters import Counters
 from dtsflow.report.report import ranks_report, report, reset_peak, resident_bytes
 from dtsflow.seed.address import PHASE
 from dtsflow.station.bad_samples import BadSample
-from dtsflow.station.double_buffer import Turns
+from dtsflow.station.double_buffer import DoubleBuffer
 from dtsflow.station.engine import StageTimes
 from dtsflow.station.row_cache import RowCount
 
@@ -65,7 +65,7 @@ class Run:
         group: Group | None = None,
     ) -> None:
         self.plan = plan
-        self.group = group or Alone(plan.rank)
+        self.group = group or SingleProcess(plan.rank)
         self.folder = folder
         self.start = start or plan.beginning
         self.origin = origin
@@ -84,8 +84,8 @@ class Run:
         self._times = StageTimes()
         self._retries = dict.fromkeys(plan.phases, 0)
         self._rows: dict[str, RowCount] = {}
-        self.stopping = Stopping()
-        self._place = Place(self.start.phase, self.start.epoch, self.start.step)
+        self.stopping = StopRequest()
+        self._place = PassProgress(self.start.phase, self.start.epoch, self.start.step)
         self._saved = time.monotonic()
         self._failed = self._leaves = False
         self._joint_end: State | None = None
@@ -190,7 +190,7 @@ class Run:
             found.take(bad, phase=phase.name, epoch=epoch, step=step, first_row=phase.first_row)
             self.counters.bad(found.count, phase.name)
 
-    def enter(self, place: Place) -> None:
+    def enter(self, place: PassProgress) -> None:
         """Make the place of a pass the run's own, unless the run is to end."""
         if not self.stopping.asked:
             self._place = place
@@ -393,20 +393,20 @@ class Pass:
 
     def __iter__(self) -> Iterator[Batch]:
         run, resources = self._run, self._resources
-        place = Place(self.phase, self.epoch, self._steps.start)
+        place = PassProgress(self.phase, self.epoch, self._steps.start)
         if not self._steps:
             run.enter(place)
             return
-        turns = Turns(self._steps, chunks=self._plan.chunks)
+        double_buffer = DoubleBuffer(self._steps, chunks=self._plan.chunks)
         asked = time.perf_counter()
-        with self._at_work(turns, place):
-            run.stopping.watch(turns)
+        with self._at_work(double_buffer, place):
+            run.stopping.watch(double_buffer)
             run.enter(place)
-            feed = resources.begin(self.phase, self.epoch, turns, self._stream)
+            feed = resources.begin(self.phase, self.epoch, double_buffer, self._stream)
             for _ in self._steps:
                 run.stopping.check()
                 batch = self._batch(feed.take())
-                bad = resources.bad_samples(turns, batch.step)
+                bad = resources.bad_samples(double_buffer, batch.step)
                 run.note(bad, self._plan, self.epoch, batch.step)
                 run.counters.delivered(batch.valid, asked, self.phase)
                 place.hand_out()
@@ -418,7 +418,7 @@ class Pass:
             run.save()
 
     @contextmanager
-    def _at_work(self, turns: Turns, place: Place) -> Iterator[None]:
+    def _at_work(self, double_buffer: DoubleBuffer, place: PassProgress) -> Iterator[None]:
         """See that the pass ends, however it does; quietly if the run was stopped."""
         run = self._run
         try:
@@ -432,8 +432,8 @@ class Pass:
             run.fail()
             raise
         finally:
-            run.stopping.leave(turns)
-            self._resources.end(turns)
+            run.stopping.leave(double_buffer)
+            self._resources.end(double_buffer)
             delivered = place.handed_out - self._steps.start
             what = (self.phase, self.epoch, delivered, len(self))
             log.info("%s, epoch %d: %d of %d steps", *what)

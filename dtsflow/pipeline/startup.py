@@ -53,7 +53,7 @@ def _raise(error: Exception) -> None:
     raise error
 
 
-def joint_plan(pipeline: Pipeline, group: Group, cache: Path | None) -> Plan:
+def agree_on_plan(pipeline: Pipeline, group: Group, cache: Path | None) -> Plan:
     """The plan for this rank, once all ranks have planned the same run.
 
     What has to exist on disk is made by one rank of each node, first by rank 0, which
@@ -88,7 +88,7 @@ def _planned(pipeline: Pipeline, group: Group, cache: Path | None) -> Plan:
     return plans[0]
 
 
-def joint_folder(
+def agree_on_folder(
     name: str, command: str, group: Group, own_state: Callable[[RunFolder], State | None]
 ) -> tuple[RunFolder, State | None]:
     """The run folder, which rank 0 makes, with the state in it that the run goes on at.

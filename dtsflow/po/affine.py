@@ -123,8 +123,8 @@ def warp(image: Image, out: Pixels, params: Row) -> None:
         out[inside] = image[down >> POINT_BITS, across >> POINT_BITS]
         return
     half = 1 << (POINT_BITS - 1) if sampling == "bilinear" else 0
-    above, below, low = _neighbours(down - half, rows)
-    left, right, near = _neighbours(across - half, columns)
+    above, below, low = _local_peers(down - half, rows)
+    left, right, near = _local_peers(across - half, columns)
     wide = image.astype(np.int64)
     upper: Ints = wide[above, left] * (_ONE - near) + wide[above, right] * near
     lower: Ints = wide[below, left] * (_ONE - near) + wide[below, right] * near
@@ -132,7 +132,7 @@ def warp(image: Image, out: Pixels, params: Row) -> None:
     out[inside] = (total + _ROUND) >> (2 * WEIGHT_BITS)
 
 
-def _neighbours(point: Ints, side: int) -> tuple[Ints, Ints, Ints]:
+def _local_peers(point: Ints, side: int) -> tuple[Ints, Ints, Ints]:
     """The places around each point, (n,), and the weight of the second, (n, 1)."""
     spare = POINT_BITS - WEIGHT_BITS
     place = point >> POINT_BITS

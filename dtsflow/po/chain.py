@@ -343,7 +343,7 @@ class CutChain:
 
 
 @dataclass(frozen=True, slots=True)
-class Era:
+class ChainVersion:
     """The epochs from `first` on, until the next era begins.
 
     Attributes:

@@ -184,8 +184,8 @@ def is_height_first(rows: int, columns: int, height: int, width: int) -> bool:
 
 
 def _plain(image: Image, out: Pixels) -> None:
-    above, below, down = _neighbours(image.shape[0], out.shape[0])
-    left, right, across = _neighbours(image.shape[1], out.shape[1])
+    above, below, down = _local_peers(image.shape[0], out.shape[0])
+    left, right, across = _local_peers(image.shape[1], out.shape[1])
     across = across[:, None]
     down = down[:, None, None]
 
@@ -197,7 +197,7 @@ def _plain(image: Image, out: Pixels) -> None:
     out[...] = (total + _HALF) >> (2 * WEIGHT_BITS)
 
 
-def _neighbours(
+def _local_peers(
     size: int, out_size: int
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.int32]]:
     """For each output place: the two source places, and the weight of the second."""

@@ -151,7 +151,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stored:
+class EncodedSamples:
     """Samples as bytes in one memory: JPEGs, or pixels.
 
     Attributes:
@@ -166,11 +166,13 @@ class Stored:
     sizes: Ints
     shapes: Numbers
 
-    def __getitem__(self, samples: slice | Ints) -> "Stored":
-        return Stored(self.memory, self.offsets[samples], self.sizes[samples], self.shapes[samples])
+    def __getitem__(self, samples: slice | Ints) -> "EncodedSamples":
+        return EncodedSamples(
+            self.memory, self.offsets[samples], self.sizes[samples], self.shapes[samples]
+        )
 
     @classmethod
-    def of(cls, image: Image) -> "Stored":
+    def of(cls, image: Image) -> "EncodedSamples":
         """One decoded image."""
         flat = np.ascontiguousarray(image).reshape(-1)
         shape = np.array([image.shape[:2]], np.int32)
@@ -178,7 +180,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chosen:
+class DrawnParams:
     """What was drawn for the samples of a chunk.
 
     Attributes:
@@ -191,8 +193,8 @@ class Chosen:
     sizes: Sequence[Sizes]
     scales: Ints
 
-    def __getitem__(self, samples: slice | Ints) -> "Chosen":
-        return Chosen(
+    def __getitem__(self, samples: slice | Ints) -> "DrawnParams":
+        return DrawnParams(
             [of_one[samples] for of_one in self.params],
             [size[samples] for size in self.sizes],
             self.scales[samples],
@@ -228,7 +230,7 @@ class FusedProgram:
         ]
 
     def run(
-        self, stored: Stored, chosen: Chosen, rows: Rows, *, encoded: bool
+        self, stored: EncodedSamples, chosen: DrawnParams, rows: Rows, *, encoded: bool
     ) -> npt.NDArray[np.int32]:
         """Fill the rows of a chunk; answers one `Status` a sample."""
         if len(self._parts) == 1:
@@ -239,7 +241,9 @@ class FusedProgram:
         found = [self._run_one(stored[i], chosen[i], rows[i], encoded=encoded) for i in ones]
         return np.array(found, np.int32)
 
-    def recipe(self, pixels: ImageSpec | None, *, turns: bool, shrinks: bool) -> Any | None:
+    def recipe(
+        self, pixels: ImageSpec | None, *, apply_orientation: bool, shrinks: bool
+    ) -> Any | None:
         """The chain with its draws, for `fill_chunk`; None where Python has a part.
 
         `pixels` is the one image of a pixel set, None where samples are encoded.
@@ -251,13 +255,15 @@ class FusedProgram:
         program = self._encoded if pixels is None else self._pixels[0]
         stored = (0, 0) if pixels is None else (pixels.height, pixels.width)
         out = (self._specs[-1].height, self._specs[-1].width)
-        return self._core.Recipe(program, drawn, stored, turns, shrinks, out)
+        return self._core.Recipe(program, drawn, stored, apply_orientation, shrinks, out)
 
-    def _run_one(self, image: Stored, chosen: Chosen, row: Rows, *, encoded: bool) -> int:
+    def _run_one(
+        self, image: EncodedSamples, chosen: DrawnParams, row: Rows, *, encoded: bool
+    ) -> int:
         """Run a split chain on one sample."""
         for number, part in enumerate(self._parts):
             if not part.is_native:
-                image = Stored.of(self._apply(part, image, chosen, row))
+                image = EncodedSamples.of(self._apply(part, image, chosen, row))
                 continue
             program = self._encoded if encoded and number == 0 else self._pixels[number]
             packed = self._pack(chosen, part)
@@ -270,10 +276,10 @@ class FusedProgram:
             status = int(self._call(program, image, packed, target, shapes)[0])
             if status != Status.OK:
                 return status
-            image = Stored.of(between)
+            image = EncodedSamples.of(between)
         return Status.OK
 
-    def _apply(self, part: Part, image: Stored, chosen: Chosen, row: Rows) -> Image:
+    def _apply(self, part: Part, image: EncodedSamples, chosen: DrawnParams, row: Rows) -> Image:
         """Run one Python operation; the last one writes into the row."""
         operation, params = self._operations[part.start], chosen.params[part.start][0]
         source = image.memory.reshape(*image.shapes[0].tolist(), -1)
@@ -290,7 +296,7 @@ class FusedProgram:
     def _call(
         self,
         program: Any,
-        stored: Stored,
+        stored: EncodedSamples,
         packed: Numbers,
         rows: Rows,
         shapes: Numbers,
@@ -310,7 +316,7 @@ class FusedProgram:
         )
         return status
 
-    def _pack(self, chosen: Chosen, part: Part) -> Numbers:
+    def _pack(self, chosen: DrawnParams, part: Part) -> Numbers:
         """The parameters of a native part as the core reads them."""
         positions = [
             (position, number)

@@ -15,7 +15,7 @@ from itertools import count, groupby
 from typing import TypeVar
 
 from dtsflow.errors import CommonError, DtsflowError
-from dtsflow.ranks.group import Alone, Group
+from dtsflow.ranks.group import Group, SingleProcess
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ def _differing(values: list[str | None]) -> str:
 _PATIENCE_S = 30 * 86400.0  # a job may take days; a rank that dies ends the others anyway
 
 
-class Crew:
+class Collective:
     """The ranks of one job, which each do their own items of every list.
 
     All ranks call the same methods in the same order, but for the properties and `own`.
@@ -105,7 +105,7 @@ class Crew:
     """
 
     def __init__(self, group: Group | None = None) -> None:
-        self._group = Alone() if group is None else group
+        self._group = SingleProcess() if group is None else group
 
     @property
     def is_alone(self) -> bool:

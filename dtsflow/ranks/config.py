@@ -13,7 +13,7 @@ from pydantic import Field
 from dtsflow.config.configurable import configurable
 from dtsflow.errors import RanksError
 from dtsflow.ranks.env import Env
-from dtsflow.ranks.group import Alone, Group, Rank
+from dtsflow.ranks.group import Group, Rank, SingleProcess
 from dtsflow.ranks.launcher import is_mpi, launched_size
 from dtsflow.ranks.mpi import Mpi
 
@@ -36,7 +36,7 @@ class Single:
                 f"ranks=single runs 1 process, but {variable} says that {size} were "
                 "started. Use ranks=auto, or start it without mpirun, srun or torchrun."
             )
-        return Alone()
+        return SingleProcess()
 
 
 @configurable

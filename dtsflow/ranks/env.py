@@ -11,8 +11,8 @@ from pydantic import Field
 
 from dtsflow.config.configurable import configurable
 from dtsflow.errors import RanksError
-from dtsflow.ranks.file_rendezvous import Meeting, Watch, clear, has_died
-from dtsflow.ranks.group import Alone, Group, Rank
+from dtsflow.ranks.file_rendezvous import FileRendezvous, PeerMonitor, clear, has_died
+from dtsflow.ranks.group import Group, Rank, SingleProcess
 from dtsflow.ranks.launcher import Whereabouts, number, place
 
 
@@ -36,7 +36,7 @@ class Env:
         environ = os.environ if environ is None else environ
         index, size = _index_and_size(environ)
         if size == 1:
-            return Alone()
+            return SingleProcess()
         if folder is None:
             raise RanksError(f"{size} ranks need one run folder: give the run a name.")
         told = Whereabouts.here(
@@ -82,8 +82,8 @@ class EnvGroup:
     ) -> None:
         index, size = of
         self._timeout_s = timeout_s
-        self._watch = Watch(folder, index, size)
-        self._meeting = Meeting(folder, index, size)
+        self._watch = PeerMonitor(folder, index, size)
+        self._meeting = FileRendezvous(folder, index, size)
         try:
             texts = self.gather_texts(told.to_text())
         except BaseException:

@@ -70,7 +70,7 @@ T = TypeVar("T")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
 
 
-class Meeting:
+class FileRendezvous:
     """The exchange between `size` processes, of which this is number `index`.
 
     Each has a file for what it says, and rank 0 another for the answer to all.
@@ -183,7 +183,7 @@ except ImportError:  # not on Windows, where whoever started the processes must 
 log = logging.getLogger(__name__)
 
 
-class Presence:
+class LivenessLock:
     """Holds the lock of the file `path` until `leave`, or until the process ends.
 
     Within the process nothing else may open that file: closing it would free the lock.
@@ -230,7 +230,7 @@ def has_died(path: Path) -> bool:
 EVERY_S = 0.5
 
 
-class Watch:
+class PeerMonitor:
     """Looks after the other ranks in `folder`, once started.
 
     Rank 0 looks after all, and the others after rank 0; all look for the word of one
@@ -239,7 +239,7 @@ class Watch:
 
     def __init__(self, folder: Path, index: int, size: int) -> None:
         self._folder, self._index, self._size = folder, index, size
-        self._presence = Presence(self._sign(index))
+        self._presence = LivenessLock(self._sign(index))
         if index == 0:
             self._word.unlink(missing_ok=True)  # of an earlier start
         self._over = threading.Event()

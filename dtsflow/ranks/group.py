@@ -92,7 +92,7 @@ def broadcast(group: Group, text: str) -> str:
     return group.gather_texts(text if group.rank.index == 0 else "")[0]
 
 
-class Alone:
+class SingleProcess:
     """A process that hears of no other; satisfies Group.
 
     Args:

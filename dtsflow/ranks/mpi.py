@@ -20,7 +20,7 @@ from pydantic import Field
 from dtsflow.config.configurable import configurable
 from dtsflow.errors import MissingPartError, RanksError
 from dtsflow.ranks.collective import tell
-from dtsflow.ranks.group import Alone, Group, Rank
+from dtsflow.ranks.group import Group, Rank, SingleProcess
 from dtsflow.ranks.launcher import OPEN_MPI_SIZE, Whereabouts, launched_size, place
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def process_identity() -> str:
     return f"{os.getpid()} {space}"
 
 
-class Neighbours:
+class LocalPeers:
     """Processes, held to the end, so that no later one of their number is meant.
 
     None is where the system cannot hold them, or numbers are not the same for all.
@@ -91,7 +91,7 @@ class Mpi:
         world = mpi.COMM_WORLD
         check_world(world.size, _library(mpi), environ)
         if world.size == 1:
-            return Alone()
+            return SingleProcess()
         if folder is None:
             raise RanksError(f"{world.size} ranks need one run folder: give the run a name.")
         near = world.Split_type(mpi.COMM_TYPE_SHARED)
@@ -177,7 +177,7 @@ class MpiGroup:
         everywhere = [Whereabouts.from_text(text) for text in self.gather_texts(told.to_text())]
         self._rank, self._peers = place(world.rank, everywhere)
         processes = self.gather_texts(process_identity())
-        self._neighbours = Neighbours(processes[peer] for peer in self._peers)
+        self._local_peers = LocalPeers(processes[peer] for peer in self._peers)
         if self._rank.local_index == 0:
             _forget_name()
 
@@ -232,7 +232,7 @@ class MpiGroup:
         prints, may miss that one has called Abort, and wait for the others for ever.
         """
         tell(self._rank.index, self._rank.size, reason)
-        self._neighbours.kill()
+        self._local_peers.kill()
         self._world.Abort(status)
         raise AssertionError  # it does not return
 

@@ -21,7 +21,7 @@ THOUSAND = 1000  # weights are whole thousandths, so their pattern repeats after
 
 
 @dataclass(frozen=True, slots=True)
-class Mixing:
+class MixSpec:
     """How several sources are made one.
 
     Attributes:

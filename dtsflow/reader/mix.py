@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from dtsflow.config.configurable import configurable
-from dtsflow.reader.interleave import THOUSAND, Mixing
+from dtsflow.reader.interleave import THOUSAND, MixSpec
 from dtsflow.volume.data_set import DataSet, Source
 from dtsflow.volume.datasets.config import Dts, LoadedImages
 from dtsflow.volume.datasets.image_list import ImageLoader
@@ -76,12 +76,12 @@ class Mix:
         """
         return mixed({name: source.scan(cache) for name, source in self.sources.items()})
 
-    def mixing(self, volumes: DataSet) -> Mixing:
+    def mixing(self, volumes: DataSet) -> MixSpec:
         """How the sources of what `scan` gave take turns."""
         assert isinstance(volumes, VolumeSet | MixedSet)
         weights = [source.weight for source in self.sources.values() if source.weight is not None]
         thousandths = tuple(round(THOUSAND * weight) for weight in weights)
-        return Mixing(tuple(self.sources), volumes.blocks_of_sources, thousandths, self.samples)
+        return MixSpec(tuple(self.sources), volumes.blocks_of_sources, thousandths, self.samples)
 
     def problem(self) -> str:
         """What is wrong with the weights and how to mend it; empty if nothing is."""

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtsflow.errors import PlanError
-from dtsflow.reader.interleave import InProportion, Merging, Mixing
+from dtsflow.reader.interleave import InProportion, Merging, MixSpec
 from dtsflow.reader.lanes import LaneOrder, Leg, Located, Permute, SourceOrder, Windows
 from dtsflow.seed.address import Purpose, check_field, window_sub
 from dtsflow.seed.draws import permutation
@@ -104,7 +104,7 @@ class Order:
     tail: Tail = Tail.PAD
     window: int = 1
     phase: int = 0
-    mixing: Mixing | None = None
+    mixing: MixSpec | None = None
     group: int = 1
 
     def __post_init__(self) -> None:

@@ -10,12 +10,12 @@ from pydantic import Field, model_validator
 
 from dtsflow.config.configurable import configurable
 from dtsflow.errors import ConfigError, PlanError
-from dtsflow.ranks.group import Alone, Group
+from dtsflow.ranks.group import Group, SingleProcess
 from dtsflow.ranks.node_memory import node_memory
 from dtsflow.reader.block_io import Verify, check_whole_files
 from dtsflow.reader.files import RawStore, raw_bytes
 from dtsflow.reader.files_on_demand import ImageStore
-from dtsflow.reader.interleave import Mixing
+from dtsflow.reader.interleave import MixSpec
 from dtsflow.reader.mix import Mix, MixedSource
 from dtsflow.reader.mixed import MixedStore
 from dtsflow.reader.order import Ints, Order, Shuffle
@@ -119,7 +119,7 @@ class Reader:
             )
         return Mix(self.mix, self.mix_samples)
 
-    def mixing(self, volumes: DataSet) -> Mixing | None:
+    def mixing(self, volumes: DataSet) -> MixSpec | None:
         """How the sources of the mix take turns; None: there is no mix."""
         return None if self.mix is None else Mix(self.mix, self.mix_samples).mixing(volumes)
 
@@ -230,7 +230,7 @@ class Reader:
             VolumeError: A file is damaged as a whole, or cannot be read.
             RanksError: The ranks of a node cannot share memory, or one did not come.
         """
-        group = group or Alone()
+        group = group or SingleProcess()
         how = (self.io_threads, self.verify, self.io_retries)
         if isinstance(volumes, RecordSet):
             assert portions is not None
@@ -285,7 +285,7 @@ class Reader:
             return PixelStore(source)
         assert isinstance(source, VolumeSet)
         self._check_files(source, group)
-        return self._resident(source, needed, [delivery], Alone())
+        return self._resident(source, needed, [delivery], SingleProcess())
 
     def _resident(
         self, volumes: VolumeSet, needed: Flags, deliveries: Sequence[Ints], group: Group

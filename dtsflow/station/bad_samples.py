@@ -161,7 +161,7 @@ class Chunk:
     places: Places
 
 
-class BadSamples:
+class RowWriter:
     """Deals with the bad samples of one pass; its workers share it.
 
     Args:

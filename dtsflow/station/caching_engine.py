@@ -8,34 +8,34 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dtsflow.po.native import Chosen, Rows
+from dtsflow.po.native import DrawnParams, Rows
 from dtsflow.reader.store import Ints, Samples
 from dtsflow.station.engine import (
     Address,
     Bad,
     Engine,
-    Examined,
     Output,
     Places,
+    ProbedSamples,
     View,
     draw_views,
     shrink_views,
 )
 from dtsflow.station.native_engine import rows_of
-from dtsflow.station.row_cache import RowLayout, RowStore
+from dtsflow.station.row_cache import RowCache, RowLayout
 from dtsflow.station.zone import Zone
 
 
 class Sharing(Protocol):
     """Decodes each sample once for several outputs."""
 
-    def examine(self, samples: Samples) -> tuple[Examined, Bad]:
+    def examine(self, samples: Samples) -> tuple[ProbedSamples, Bad]:
         """What the headers of samples tell; and which are bad, then all is in vain."""
 
-    def jpegs(self, examined: Examined) -> npt.NDArray[np.bool_]:
+    def jpegs(self, examined: ProbedSamples) -> npt.NDArray[np.bool_]:
         """Which samples can be decoded at a part of their size."""
 
-    def run(self, examined: Examined, outputs: Sequence[Output]) -> Bad:
+    def run(self, examined: ProbedSamples, outputs: Sequence[Output]) -> Bad:
         """Write all outputs, but the rows of the bad samples that it gives."""
 
     def copy(self, source: Rows, output: Output) -> None:
@@ -57,7 +57,7 @@ class KeptChain:
     tail: View
 
 
-class KeepingEngine:
+class CachingEngine:
     """Fills rows as `engine` does, and keeps those of later epochs; satisfies Engine.
 
     Only what `engine` makes alone counts: a sample that cannot be decoded for several
@@ -77,7 +77,7 @@ class KeepingEngine:
         engine: Engine,
         sharing: Sharing,
         chains: Mapping[str, KeptChain],
-        store: RowStore,
+        store: RowCache,
         layout: RowLayout,
         *,
         shrinks: bool = False,
@@ -139,11 +139,11 @@ class KeepingEngine:
                 view=view,
             )
             self.times.po += time.perf_counter() - began
-            chosen = Chosen(params, traced, scales)
+            chosen = DrawnParams(params, traced, scales)
             self._sharing.copy(source, Output(chain.tail, chosen, rows_of(zone, name, places)))
 
     def _fill_ahead(
-        self, examined: Examined, address: Address, zone: Zone, places: Places
+        self, examined: ProbedSamples, address: Address, zone: Zone, places: Places
     ) -> list[int]:
         """Fill rows, and keep those of later epochs; which samples it could not."""
         began = time.perf_counter()
@@ -174,14 +174,14 @@ class KeepingEngine:
         return list(bad)
 
     def _outputs(
-        self, examined: Examined, address: Address, zone: Zone, places: Places
+        self, examined: ProbedSamples, address: Address, zone: Zone, places: Places
     ) -> tuple[list[Output], Bad]:
         """The rows of the epoch at hand."""
         rows = {name: rows_of(zone, name, places) for name in self._chains}
         return self._drawn(examined, address, rows, [one.whole for one in self._chains.values()])
 
     def _outputs_ahead(
-        self, examined: Examined, address: Address, kept: Ints
+        self, examined: ProbedSamples, address: Address, kept: Ints
     ) -> tuple[list[Output], Bad]:
         """The rows of a later one, in places of the store."""
         rows = {name: self._layout.rows(name, self._store, kept) for name in self._chains}
@@ -189,7 +189,7 @@ class KeepingEngine:
 
     def _drawn(
         self,
-        examined: Examined,
+        examined: ProbedSamples,
         address: Address,
         rows: Mapping[str, Rows],
         views: Sequence[View],
@@ -204,7 +204,7 @@ class KeepingEngine:
         return [Output(*one) for one in whole], bad
 
 
-def _only(examined: Examined, chosen: Ints) -> Examined:
+def _only(examined: ProbedSamples, chosen: Ints) -> ProbedSamples:
     """The samples with these numbers alone, numbered anew."""
     handed = np.flatnonzero(np.isin(chosen, examined.handed))
-    return Examined(examined.samples.only(chosen), examined.shapes[chosen], handed)
+    return ProbedSamples(examined.samples.only(chosen), examined.shapes[chosen], handed)

@@ -29,7 +29,7 @@ SLICE_S = 0.25
 REMIND_S = 60.0  # a worker that waits for its consumer says so once a minute
 
 
-class Turns:
+class DoubleBuffer:
     """The hand-over of the batches of one pass over an epoch.
 
     Args:

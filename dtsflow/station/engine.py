@@ -18,7 +18,7 @@ from dtsflow.decode.decoder import MAX_PIXELS
 from dtsflow.errors import DecodeError
 from dtsflow.native.core import StepKind
 from dtsflow.po.chain import Branch
-from dtsflow.po.native import Chosen, FusedProgram, Lowered, Rows
+from dtsflow.po.native import DrawnParams, FusedProgram, Lowered, Rows
 from dtsflow.po.operation import Operation
 from dtsflow.po.program import Program
 from dtsflow.po.resize import choose_scales, shrink
@@ -137,12 +137,12 @@ class Output:
     """A chain, what was drawn for each sample of a chunk, and where its rows go."""
 
     view: View
-    chosen: Chosen
+    chosen: DrawnParams
     rows: Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Examined:
+class ProbedSamples:
     """Samples as their headers tell.
 
     Attributes:
@@ -158,12 +158,12 @@ class Examined:
 
 def draw_views(
     programs: Sequence[Program], samples: Samples, address: Address, sizes: Places
-) -> tuple[list[Chosen], Bad]:
+) -> tuple[list[DrawnParams], Bad]:
     """Draw for each chain, the first being view 0; and the samples that get too big.
 
     `sizes` are those of the decoded images, which are to be decoded whole.
     """
-    drawn: list[Chosen] = []
+    drawn: list[DrawnParams] = []
     bad: Bad = {}
     for view, program in enumerate(programs):
         params, traced = program.draw_with_sizes(
@@ -175,11 +175,11 @@ def draw_views(
             view=view,
         )
         bad |= too_big([traced[place] for place in program.varying])
-        drawn.append(Chosen(params, traced, np.ones(len(samples), np.int64)))
+        drawn.append(DrawnParams(params, traced, np.ones(len(samples), np.int64)))
     return drawn, bad
 
 
-def shrink_views(drawn: Sequence[Chosen], is_jpeg: npt.NDArray[np.bool_]) -> list[Chosen]:
+def shrink_views(drawn: Sequence[DrawnParams], is_jpeg: npt.NDArray[np.bool_]) -> list[DrawnParams]:
     """Let JPEGs be decoded at the smallest size that will do for all chains.
 
     Each chain must begin with cutting a window and scaling it.

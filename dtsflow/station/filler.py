@@ -11,18 +11,18 @@ import numpy as np
 from dtsflow.reader.order import Rows
 from dtsflow.reader.rows import RowTable
 from dtsflow.reader.store import Ints, Samples, Store
-from dtsflow.station.bad_samples import BadSamples, Chunk
+from dtsflow.station.bad_samples import Chunk, RowWriter
 from dtsflow.station.batch_operations import BatchOperations
-from dtsflow.station.caching_engine import KeepingEngine
+from dtsflow.station.caching_engine import CachingEngine
 from dtsflow.station.double_buffer import ZONES
 from dtsflow.station.engine import Address, Engine, Places
-from dtsflow.station.row_cache import RowStore
+from dtsflow.station.row_cache import RowCache
 from dtsflow.station.zone import Zone
 from dtsflow.volume.data_set import DataSet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reusing:
+class CachedPass:
     """What a pass reuses; its workers share it.
 
     Attributes:
@@ -32,12 +32,12 @@ class Reusing:
         reads_all: Whether the reader delivers all rows, kept or not.
     """
 
-    store: RowStore
+    store: RowCache
     address: Address
     volumes: DataSet
     reads_all: bool
 
-    def copy(self, rows: Rows, places: Places, zone: Zone, engine: KeepingEngine) -> Ints:
+    def copy(self, rows: Rows, places: Places, zone: Zone, engine: CachingEngine) -> Ints:
         """Write those rows, all valid, that the store holds; which ones are left.
 
         They have all else that a batch shows of them, too.
@@ -72,11 +72,11 @@ class Filler:
         table: RowTable,
         zones: tuple[Zone, Zone],
         chunk_rows: int,
-        bad_samples: BadSamples,
+        bad_samples: RowWriter,
         engine: Engine,
         *,
         batch: BatchOperations | None = None,
-        reusing: Reusing | None = None,
+        reusing: CachedPass | None = None,
         by_source: bool = False,
     ) -> None:
         self._store = store
@@ -132,10 +132,10 @@ class Filler:
             self._fill_missing(step, rows, zone, places, self._reusing)
 
     def _fill_missing(
-        self, step: int, rows: Rows, zone: Zone, places: Places, reusing: Reusing
+        self, step: int, rows: Rows, zone: Zone, places: Places, reusing: CachedPass
     ) -> None:
         """Fill rows, all valid, but decode no more than is not kept."""
-        assert isinstance(self._engine, KeepingEngine)
+        assert isinstance(self._engine, CachingEngine)
         missing = reusing.copy(rows, places, zone, self._engine)
         left, places = rows.only(missing), places[missing]
         read = rows if reusing.reads_all else left

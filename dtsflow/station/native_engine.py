@@ -18,7 +18,7 @@ from dtsflow.decode.decoder import Decoder
 from dtsflow.errors import DecodeError
 from dtsflow.native.core import AS_STORED, CASTS, STEP_NUMBERS, Status, StepKind
 from dtsflow.po.geometry import WINDOW, windows
-from dtsflow.po.native import Chosen, FusedProgram, Rows, Stored
+from dtsflow.po.native import DrawnParams, EncodedSamples, FusedProgram, Rows
 from dtsflow.po.program import Program
 from dtsflow.po.resize import choose_scales, shrink
 from dtsflow.reader.store import Samples
@@ -27,9 +27,9 @@ from dtsflow.spec import IMAGES, ImageSpec
 from dtsflow.station.engine import (
     Address,
     Bad,
-    Examined,
     Output,
     Places,
+    ProbedSamples,
     StageTimes,
     View,
     draw_views,
@@ -57,7 +57,7 @@ class NativeEngine:
         program: Draws parameters.
         fused: The chain in the core.
         pixels: The one image of a pixel set; None where samples are encoded.
-        turns: Whether EXIF orientations are applied.
+        apply_orientation: Whether EXIF orientations are applied.
         shrinks: Whether JPEGs are decoded at a part of their size where that will do.
     """
 
@@ -69,7 +69,7 @@ class NativeEngine:
         fused: FusedProgram,
         pixels: ImageSpec | None,
         *,
-        turns: bool,
+        apply_orientation: bool,
         shrinks: bool = False,
     ) -> None:
         self._core = core
@@ -78,9 +78,9 @@ class NativeEngine:
         self._varying = program.varying
         self._fused = fused
         self._pixels = pixels
-        self._turns = turns
+        self._turns = apply_orientation
         self._shrinks = shrinks
-        self._recipe = fused.recipe(pixels, turns=turns, shrinks=shrinks)
+        self._recipe = fused.recipe(pixels, apply_orientation=apply_orientation, shrinks=shrinks)
         self.times = StageTimes()
 
     def fill(self, samples: Samples, address: Address, zone: Zone, places: Places) -> Bad:
@@ -148,7 +148,11 @@ class NativeEngine:
             params[0] = shrink(params[0], scales)
         probed = time.perf_counter()
         bad = self._write(
-            samples, handed, shapes, Chosen(params, sizes, scales), rows_of(zone, IMAGES, places)
+            samples,
+            handed,
+            shapes,
+            DrawnParams(params, sizes, scales),
+            rows_of(zone, IMAGES, places),
         )
         self.times.po += probed - began
         self.times.native += time.perf_counter() - probed
@@ -166,10 +170,10 @@ class NativeEngine:
         return found
 
     def _write(
-        self, samples: Samples, handed: Places, shapes: Numbers, chosen: Chosen, rows: Rows
+        self, samples: Samples, handed: Places, shapes: Numbers, chosen: DrawnParams, rows: Rows
     ) -> Bad:
         """Decode and run the chain; the reference decoder has the samples `handed`."""
-        stored = Stored(samples.memory, samples.offsets, samples.sizes, shapes)
+        stored = EncodedSamples(samples.memory, samples.offsets, samples.sizes, shapes)
         ours = np.arange(len(samples))
         if len(handed):
             ours = np.setdiff1d(ours, handed)
@@ -182,15 +186,17 @@ class NativeEngine:
             except DecodeError as error:
                 bad[int(number)] = error
                 continue
-            bad |= self._run(samples, number[None], Stored.of(image), chosen, rows, encoded=False)
+            bad |= self._run(
+                samples, number[None], EncodedSamples.of(image), chosen, rows, encoded=False
+            )
         return bad
 
     def _run(  # some samples of `fill`
         self,
         samples: Samples,
         numbers: Places,
-        stored: Stored,
-        chosen: Chosen,
+        stored: EncodedSamples,
+        chosen: DrawnParams,
         rows: Rows,
         *,
         encoded: bool,
@@ -292,27 +298,27 @@ class SharedDecode:
             None,
         )
 
-    def examine(self, samples: Samples) -> tuple[Examined, Bad]:
+    def examine(self, samples: Samples) -> tuple[ProbedSamples, Bad]:
         """What the headers of samples tell; and which are bad, then all is in vain."""
         shapes, handed, bad = self._main.examine(samples)
-        return Examined(samples, shapes, handed), bad
+        return ProbedSamples(samples, shapes, handed), bad
 
-    def jpegs(self, examined: Examined) -> npt.NDArray[np.bool_]:
+    def jpegs(self, examined: ProbedSamples) -> npt.NDArray[np.bool_]:
         """Which samples can be decoded at a part of their size."""
         return self._main.jpegs(examined.samples, examined.handed)
 
-    def run(self, examined: Examined, outputs: Sequence[Output]) -> Bad:
+    def run(self, examined: ProbedSamples, outputs: Sequence[Output]) -> Bad:
         """Write all outputs, but the rows of the bad samples that it gives."""
         began = time.perf_counter()
         bad = self._run(examined, outputs)
         self.times.native += time.perf_counter() - began
         return bad
 
-    def _run(self, examined: Examined, outputs: Sequence[Output]) -> Bad:
+    def _run(self, examined: ProbedSamples, outputs: Sequence[Output]) -> Bad:
         samples, handed = examined.samples, examined.handed
         ours = np.setdiff1d(np.arange(len(samples)), handed)
         if not self._encoded:
-            stored = Stored(samples.memory, samples.offsets, samples.sizes, examined.shapes)
+            stored = EncodedSamples(samples.memory, samples.offsets, samples.sizes, examined.shapes)
             return self._write(samples, ours, stored, outputs)
         bad: Bad = {}
         for scale in np.unique([output.chosen.scales for output in outputs]).tolist():
@@ -331,7 +337,7 @@ class SharedDecode:
         count, shape = len(source.places), source.padded.shape[1:]
         sizes = np.full(count, np.prod(shape), np.int64)
         shapes = np.full((count, 2), shape[:2], np.int32)
-        stored = Stored(source.memory, source.offsets, sizes, shapes)
+        stored = EncodedSamples(source.memory, source.offsets, sizes, shapes)
         assert output.view.fused is not None
         status = output.view.fused.run(stored, output.chosen, output.rows, encoded=False)
         self.times.native += time.perf_counter() - began
@@ -340,7 +346,7 @@ class SharedDecode:
         assert not status.any()
 
     def _run_at(
-        self, examined: Examined, ours: Places, outputs: Sequence[Output], scale: int
+        self, examined: ProbedSamples, ours: Places, outputs: Sequence[Output], scale: int
     ) -> Bad:
         """Decode at one part in `scale` whatever is wanted there."""
         wanted = np.array([output.chosen.scales == scale for output in outputs])
@@ -367,12 +373,12 @@ class SharedDecode:
             except DecodeError as error:
                 return {int(number[0]): error}
             own = [one for one, wants in zip(outputs, scales, strict=True) if wants == scale]
-            bad |= self._write(samples, number, Stored.of(image), own)
+            bad |= self._write(samples, number, EncodedSamples.of(image), own)
         return bad
 
     def _decoded(
-        self, examined: Examined, numbers: Places, needed: npt.NDArray[np.void], scale: int
-    ) -> tuple[Stored, Numbers]:
+        self, examined: ProbedSamples, numbers: Places, needed: npt.NDArray[np.void], scale: int
+    ) -> tuple[EncodedSamples, Numbers]:
         """The windows `needed` of samples as pixels in the scratch; their status."""
         samples = examined.samples
         sizes = needed["h"].astype(np.int64) * needed["w"] * _CHANNELS
@@ -398,10 +404,10 @@ class SharedDecode:
             shapes,
             status,
         )
-        return Stored(self._scratch, offsets, sizes, shapes), status
+        return EncodedSamples(self._scratch, offsets, sizes, shapes), status
 
     def _write(
-        self, samples: Samples, numbers: Places, stored: Stored, outputs: Sequence[Output]
+        self, samples: Samples, numbers: Places, stored: EncodedSamples, outputs: Sequence[Output]
     ) -> Bad:
         """Run every chain on the samples `numbers`, whose pixels `stored` holds."""
         bad: Bad = {}
@@ -410,7 +416,9 @@ class SharedDecode:
             bad |= self._make(samples, numbers, stored, own)
         return bad
 
-    def _make(self, samples: Samples, numbers: Places, stored: Stored, output: Output) -> Bad:
+    def _make(
+        self, samples: Samples, numbers: Places, stored: EncodedSamples, output: Output
+    ) -> Bad:
         """Run the chain of one output, which is of the samples `numbers` alone."""
         if not len(numbers):
             return {}
@@ -428,7 +436,7 @@ class SharedDecode:
 
 
 def _windows(
-    examined: Examined, outputs: Sequence[Output], wanted: npt.NDArray[np.bool_], scale: int
+    examined: ProbedSamples, outputs: Sequence[Output], wanted: npt.NDArray[np.bool_], scale: int
 ) -> npt.NDArray[np.void]:
     """The part of each image, as it is decoded, that those who want it look at."""
     height, width = -(-examined.shapes.T.astype(np.int64) // scale)

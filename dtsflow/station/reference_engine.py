@@ -15,9 +15,9 @@ from dtsflow.spec import IMAGES
 from dtsflow.station.engine import (
     Address,
     Bad,
-    Examined,
     Output,
     Places,
+    ProbedSamples,
     StageTimes,
     View,
     draw_views,
@@ -39,7 +39,7 @@ class ReferenceDecode:
         self._decoder = decoder
         self.times = StageTimes()
 
-    def examine(self, samples: Samples) -> tuple[Examined, Bad]:
+    def examine(self, samples: Samples) -> tuple[ProbedSamples, Bad]:
         """What the headers of samples tell; and which are bad, then all is in vain."""
         began = time.perf_counter()
         shapes = np.ones((len(samples), 2), np.int32)
@@ -50,15 +50,15 @@ class ReferenceDecode:
             except DecodeError as error:
                 bad[number] = error
         self.times.decode += time.perf_counter() - began
-        return Examined(samples, shapes, np.arange(len(samples))), bad
+        return ProbedSamples(samples, shapes, np.arange(len(samples))), bad
 
-    def jpegs(self, examined: Examined) -> npt.NDArray[np.bool_]:
+    def jpegs(self, examined: ProbedSamples) -> npt.NDArray[np.bool_]:
         """Which samples can be decoded at a part of their size."""
         samples = examined.samples
         jpegs = [self._decoder.scales(samples.data(i)) for i in range(len(samples))]
         return np.array(jpegs, np.bool_)
 
-    def run(self, examined: Examined, outputs: Sequence[Output]) -> Bad:
+    def run(self, examined: ProbedSamples, outputs: Sequence[Output]) -> Bad:
         """Write all outputs, but the rows of the bad samples that it gives."""
         bad: Bad = {}
         for number in range(len(examined.samples)):

@@ -21,7 +21,7 @@ EPOCHS = 1 << 32  # that a random address tells apart
 
 
 @dataclass(frozen=True, slots=True)
-class Reuse:
+class CachePolicy:
     """How a phase reuses what it decoded.
 
     Attributes:
@@ -105,7 +105,7 @@ class RowCount:
     reused: int = 0
 
 
-class RowStore:
+class RowCache:
     """The rows of some samples of a rank, for the epochs of one group at a time.
 
     It is a cache: a row that it lacks is made anew, the same to the bit. Rows are
@@ -119,7 +119,9 @@ class RowStore:
         row_bytes: Bytes of the longest row.
     """
 
-    def __init__(self, reuse: Reuse, places: OwnPlaces, capacity: int, row_bytes: int) -> None:
+    def __init__(
+        self, reuse: CachePolicy, places: OwnPlaces, capacity: int, row_bytes: int
+    ) -> None:
         self.reuse = reuse
         self.count = RowCount()
         self._places = places
@@ -132,9 +134,9 @@ class RowStore:
         self._group: tuple[int, int] | None = None
         self._lock = threading.Lock()
 
-    def begin(self, epoch: int, era: int) -> None:
+    def begin(self, epoch: int, chain_version: int) -> None:
         """Begin a pass over an epoch; rows of another group or era are forgotten."""
-        group = self.reuse.group(epoch), era
+        group = self.reuse.group(epoch), chain_version
         if group != self._group:
             self._is_kept[:] = False
             self._group = group
@@ -211,7 +213,7 @@ class RowLayout:
         ends = np.cumsum([0, *sizes.values()]).tolist()
         return dict(zip(sizes, ends, strict=False))
 
-    def rows(self, name: str, store: "RowStore", places: Ints) -> PlacedRows:
+    def rows(self, name: str, store: "RowCache", places: Ints) -> PlacedRows:
         """An image of the rows `places` of a store, for an engine."""
         spec, offset = self.images[name], self.offsets[name]
         height, width = _sides(spec)

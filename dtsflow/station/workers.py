@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from dtsflow.errors import ClosedError, StallError
-from dtsflow.station.double_buffer import Turns
+from dtsflow.station.double_buffer import DoubleBuffer
 
 
 class Fill(Protocol):
@@ -15,7 +15,7 @@ class Fill(Protocol):
         """Write chunk `chunk` of batch `step` into its zone."""
 
 
-Pass = tuple[Turns, Callable[[int], Fill]]
+Pass = tuple[DoubleBuffer, Callable[[int], Fill]]
 
 
 class Workers:
@@ -56,9 +56,13 @@ class Workers:
                 )
 
     def begin(
-        self, turns: Turns, fill_of: Callable[[int], Fill], *, timeout_s: float = 300.0
+        self,
+        double_buffer: DoubleBuffer,
+        fill_of: Callable[[int], Fill],
+        *,
+        timeout_s: float = 300.0,
     ) -> None:
-        """Let all workers fill chunks of `turns`, worker n with `fill_of(n)`.
+        """Let all workers fill chunks of `double_buffer`, worker n with `fill_of(n)`.
 
         Waits until none of them touches the pass before, which must be closed.
 
@@ -72,7 +76,7 @@ class Workers:
                 raise ClosedError("The run is closed: open the plan again to read more batches.")
             self._shared.idle = 0
             self._shared.begun += 1
-            self._shared.current = (turns, fill_of)
+            self._shared.current = (double_buffer, fill_of)
             self._shared.changed.notify_all()
 
     @property
@@ -131,16 +135,16 @@ def _work(shared: _Shared, number: int) -> None:
             shared.done()
 
 
-def _serve(turns: Turns, fill_of: Callable[[int], Fill], number: int) -> None:
+def _serve(double_buffer: DoubleBuffer, fill_of: Callable[[int], Fill], number: int) -> None:
     try:
         fill = fill_of(number)
     except BaseException as error:  # noqa: BLE001  # the consumer raises it, with traceback
-        turns.fail(turns.first_step, error)
+        double_buffer.fail(double_buffer.first_step, error)
         return
-    while (claimed := turns.claim()) is not None:
+    while (claimed := double_buffer.claim()) is not None:
         try:
             fill(*claimed)
         except BaseException as error:  # noqa: BLE001  # the consumer raises it, with traceback
-            turns.fail(claimed[0], error)
+            double_buffer.fail(claimed[0], error)
         else:
-            turns.finish(claimed[0])
+            double_buffer.finish(claimed[0])

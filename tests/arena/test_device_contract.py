@@ -25,7 +25,7 @@ from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
 from dtsflow.po.normalize import Normalize
 from dtsflow.spec import ImageSpec
-from dtsflow.station.double_buffer import ZONES, Turns
+from dtsflow.station.double_buffer import ZONES, DoubleBuffer
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
@@ -71,19 +71,19 @@ def passing(
     arena: DeviceArena, phase: str, steps: range, write: Write, **given: Any
 ) -> Iterator[Feed]:
     """A pass whose batches one worker writes with `write`."""
-    turns = Turns(steps, chunks=1)
+    double_buffer = DoubleBuffer(steps, chunks=1)
     terms: dict[str, Any] = {"timeout_s": 60.0, "progress": lambda: "", "poison": False}
-    feed = arena.feed(phase, turns, **{**terms, **given})
+    feed = arena.feed(phase, double_buffer, **{**terms, **given})
 
     def work() -> None:
-        while (claimed := turns.claim()) is not None:
+        while (claimed := double_buffer.claim()) is not None:
             step, _ = claimed
             try:
                 write(arena.zones[phase][step % ZONES], step)
             except DecodeError as error:
-                turns.fail(step, error)
+                double_buffer.fail(step, error)
             else:
-                turns.finish(step)
+                double_buffer.finish(step)
 
     worker = threading.Thread(target=work)
     worker.start()

@@ -23,8 +23,8 @@ from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
 from dtsflow.po.normalize import Normalize
 from dtsflow.spec import ImageSpec
-from dtsflow.station import double_buffer as turns_module
-from dtsflow.station.double_buffer import ZONES, Turns
+from dtsflow.station import double_buffer as double_buffer_module
+from dtsflow.station.double_buffer import ZONES, DoubleBuffer
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
@@ -88,14 +88,16 @@ class Simulation:
         self._expect("a tensor", got.array, np.full_like(got.array, 7))
 
     def _epoch(self, arena: DeviceArena, epoch: int, steps: range, given_back: int) -> None:
-        turns = Turns(steps, CHUNKS)
-        feed = arena.feed("train", turns, timeout_s=1e6, progress=lambda: "", poison=self.poison)
+        double_buffer = DoubleBuffer(steps, CHUNKS)
+        feed = arena.feed(
+            "train", double_buffer, timeout_s=1e6, progress=lambda: "", poison=self.poison
+        )
         # As Workers.settle: nobody writes for the pass before any more.
         self.scheduler.block_until(lambda: self.working == 0)
         for number in range(2):
             self.working += 1
             self.scheduler.spawn(
-                f"worker {number}", lambda: self._work(turns, arena.zones["train"], epoch)
+                f"worker {number}", lambda: self._work(double_buffer, arena.zones["train"], epoch)
             )
         for _ in range(given_back):
             self._use(feed.take(), epoch)
@@ -106,8 +108,8 @@ class Simulation:
             self._use(batch, epoch)
         feed.end()
 
-    def _work(self, turns: Turns, zones: tuple[Zone, Zone], epoch: int) -> None:
-        while (claimed := turns.claim()) is not None:
+    def _work(self, double_buffer: DoubleBuffer, zones: tuple[Zone, Zone], epoch: int) -> None:
+        while (claimed := double_buffer.claim()) is not None:
             step, chunk = claimed
             zone, rows = zones[step % ZONES], slice(chunk * 2, chunk * 2 + 2)
             for array, value in self._parts(zone, epoch, step):
@@ -115,7 +117,7 @@ class Simulation:
                 array[rows] = value
             if self._missing(step) // 2 == chunk:
                 zone.clear_rows(slice(self._missing(step), self._missing(step) + 1))
-            turns.finish(step)
+            double_buffer.finish(step)
         self.working -= 1
 
     def _parts(self, zone: Zone, epoch: int, step: int) -> Iterator[tuple[Any, Any]]:
@@ -174,7 +176,7 @@ def simulate(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Simulation]:
         seed: int, removed: str = "", *, finished: bool = False, poison: bool = False
     ) -> Simulation:
         simulation = Simulation(seed, removed=removed, finished=finished, poison=poison)
-        for module in (turns_module, device_feed, device_arena):
+        for module in (double_buffer_module, device_feed, device_arena):
             monkeypatch.setattr(module, "threading", simulation.scheduler.threading)
         simulation.run()
         return simulation

@@ -19,7 +19,7 @@ from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
 from dtsflow.po.normalize import Normalize
 from dtsflow.spec import ImageSpec
-from dtsflow.station.double_buffer import Turns
+from dtsflow.station.double_buffer import DoubleBuffer
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtype import DType
 
@@ -110,10 +110,10 @@ def test_a_field_of_four_sides_a_row_is_refused() -> None:
 
 def test_the_host_arena_delivers_the_fields_as_they_are() -> None:
     arena = Host().open(plan_of(FORMS), FORMS)
-    turns = Turns(range(1), chunks=1)
-    feed = arena.feed("train", turns, timeout_s=1, progress=str, poison=False)
+    double_buffer = DoubleBuffer(range(1), chunks=1)
+    feed = arena.feed("train", double_buffer, timeout_s=1, progress=str, poison=False)
     write(arena.zones["train"][0], 3)
-    turns.finish(0)
+    double_buffer.finish(0)
     delivery = feed.take()
     assert list(delivery.fields) == ["small", "soft_labels", "weight"]
     assert delivery.fields["weight"].tolist() == [6, 0, 6, 6, 6, 6]
@@ -128,11 +128,11 @@ def test_the_device_arena_moves_every_field(*, is_finished_there: bool) -> None:
     arena = DeviceArena(plan, forms, FakeCuda())
     kept: dict[str, Any] = {}
     for name in ("train", "val", "train"):
-        turns = Turns(range(4), chunks=1)
-        feed = arena.feed(name, turns, timeout_s=60, progress=str, poison=True)
+        double_buffer = DoubleBuffer(range(4), chunks=1)
+        feed = arena.feed(name, double_buffer, timeout_s=60, progress=str, poison=True)
         for step in range(2):
             write(arena.zones[name][step], 10 * step)
-            turns.finish(step)
+            double_buffer.finish(step)
         for step in range(2):
             delivery = feed.take()
             assert delivery.zone == step

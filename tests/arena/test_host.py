@@ -7,7 +7,7 @@ from dtsflow.memory.align import ALIGN
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
 from dtsflow.spec import ImageSpec
-from dtsflow.station.double_buffer import Turns
+from dtsflow.station.double_buffer import DoubleBuffer
 from dtsflow.station.zone import Zone
 from dtsflow.tensor.dtype import DType
 from dtsflow.tensor.shape import Shape
@@ -78,12 +78,12 @@ def test_phases_of_different_sizes_share_the_addresses_of_both_zones() -> None:
 def test_after_its_end_a_feed_gives_back_no_zone() -> None:
     form = Form(6, ImageSpec(5, 7, 3, DType.FP32), 3)
     arena = Host().open(plan_of(DType.FP32), {"train": form})
-    turns = Turns(range(4), chunks=1)
-    feed = arena.feed("train", turns, timeout_s=1, progress=str, poison=True)
-    turns.finish(0)
+    double_buffer = DoubleBuffer(range(4), chunks=1)
+    feed = arena.feed("train", double_buffer, timeout_s=1, progress=str, poison=True)
+    double_buffer.finish(0)
     assert feed.take().step == 0
     arena.zones["train"][0].labels[:] = 5
     feed.end()
     feed.give_back()
     assert (arena.zones["train"][0].labels == 5).all()
-    assert turns.wait(1) == 0
+    assert double_buffer.wait(1) == 0

@@ -10,7 +10,7 @@ from dtsflow.arena.host import Host
 from dtsflow.memory.plan import MemoryPlan
 from dtsflow.memory.region import Region
 from dtsflow.spec import Field, ImageSpec
-from dtsflow.station.double_buffer import Turns
+from dtsflow.station.double_buffer import DoubleBuffer
 from dtsflow.tensor.dtype import DType
 
 X, Y, Z = (
@@ -42,9 +42,9 @@ def test_every_field_arrives_as_it_was_written(kind: str) -> None:
     arena = Host().open(plan, FORMS) if kind == "host" else DeviceArena(plan, FORMS, FakeCuda())
     for name, fields in (("train", (X, Y)), ("val", (Z, X))):
         rows = FORMS[name].rows
-        turns = Turns(range(1), chunks=1)
-        feed = arena.feed(name, turns, timeout_s=5, progress=str, poison=True)
-        assert turns.claim() == (0, 0)
+        double_buffer = DoubleBuffer(range(1), chunks=1)
+        feed = arena.feed(name, double_buffer, timeout_s=5, progress=str, poison=True)
+        assert double_buffer.claim() == (0, 0)
         zone = arena.zones[name][0]
         first, *others = fields
         written = {}
@@ -55,7 +55,7 @@ def test_every_field_arrives_as_it_was_written(kind: str) -> None:
         for field in others:
             zone.fields[field.name].array[...] = written[field.name]
         zone.clear_rows(slice(1, 2))
-        turns.finish(0)
+        double_buffer.finish(0)
         delivery = feed.take()
         found = {first.name: delivery.images, **delivery.fields}
         for key, values in written.items():

@@ -6,14 +6,14 @@ import pytest
 
 from dtsflow.cli import run as module
 from dtsflow.cli.run import Signals
-from dtsflow.pipeline.checkpoint import Stopping
+from dtsflow.pipeline.checkpoint import StopRequest
 
 
 def test_a_signal_stops_the_run_and_handlers_are_back_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asking: SimpleQueue[str] = SimpleQueue()
-    stopping = Stopping()
+    stopping = StopRequest()
     monkeypatch.setattr(stopping, "ask", lambda: asking.put(threading.current_thread().name))
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with Signals(stopping) as signals:
@@ -28,7 +28,7 @@ def test_a_signal_stops_the_run_and_handlers_are_back_afterwards(
 
 
 def twice() -> None:
-    with Signals(Stopping()):
+    with Signals(StopRequest()):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
@@ -44,7 +44,7 @@ def test_a_second_interrupt_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_the_process_ignores_stays_ignored() -> None:
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        with Signals(Stopping()) as signals:
+        with Signals(StopRequest()) as signals:
             signal.raise_signal(signal.SIGTERM)
             assert signals.came is None
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
@@ -57,7 +57,7 @@ def test_another_thread_leaves_the_handlers_alone() -> None:
     seen: list[object] = []
 
     def inside() -> None:
-        with Signals(Stopping()):
+        with Signals(StopRequest()):
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=inside)

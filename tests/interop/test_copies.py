@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dtsflow.interop.copies import KEPT, Lender
+from dtsflow.interop.copies import KEPT, BufferPool
 
 PADDED = np.arange(2 * 3 * 5 * 4, dtype=np.float16).reshape(2, 3, 5, 4)
 
@@ -15,7 +15,7 @@ PADDED = np.arange(2 * 3 * 5 * 4, dtype=np.float16).reshape(2, 3, 5, 4)
     ids=["whole", "padded", "gray", "turned"],
 )
 def test_a_copy_is_contiguous_and_equal(array: Any) -> None:
-    copy = Lender().copy(array)
+    copy = BufferPool().copy(array)
     assert copy.dtype == array.dtype
     assert copy.flags.c_contiguous
     assert copy.ctypes.data % 64 == 0
@@ -24,7 +24,7 @@ def test_a_copy_is_contiguous_and_equal(array: Any) -> None:
 
 
 def test_memory_is_lent_again_when_the_last_view_is_gone() -> None:
-    lender = Lender()
+    lender = BufferPool()
     first = lender.copy(PADDED)
     place = first.ctypes.data
     part = first[1, :, ::2]
@@ -38,7 +38,7 @@ def test_memory_is_lent_again_when_the_last_view_is_gone() -> None:
 
 
 def test_few_free_copies_are_kept() -> None:
-    lender = Lender()
+    lender = BufferPool()
     copies = [lender.copy(PADDED) for _ in range(KEPT + 4)]
     assert len({copy.ctypes.data for copy in copies}) == KEPT + 4
     copies.clear()
@@ -46,13 +46,13 @@ def test_few_free_copies_are_kept() -> None:
 
 
 def test_a_copy_outlives_its_lender() -> None:
-    copy = Lender().copy(PADDED)
+    copy = BufferPool().copy(PADDED)
     gc.collect()
     assert np.array_equal(copy, PADDED)
 
 
 def test_memory_of_another_size_is_not_lent() -> None:
-    lender = Lender()
+    lender = BufferPool()
     small = lender.copy(PADDED[:1])
     del small
     gc.collect()

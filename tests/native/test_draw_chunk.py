@@ -38,7 +38,7 @@ from dtsflow.po import (
     Resize,
     TrivialAugmentWide,
 )
-from dtsflow.po.native import Chosen, FusedProgram, drawings
+from dtsflow.po.native import DrawnParams, FusedProgram, drawings
 from dtsflow.po.operation import Draws, Operation, Params, Sizes
 from dtsflow.po.program import Program
 from dtsflow.po.resize import can_shrink, choose_scales, shrink
@@ -189,7 +189,7 @@ def expected(
         scales = choose_scales(params[0], traced[1])
         params[0] = shrink(params[0], scales)
     made = fused(operations)
-    return made._pack(Chosen(params, traced, scales), made._last)
+    return made._pack(DrawnParams(params, traced, scales), made._last)
 
 
 @pytest.mark.parametrize("shrinks", [False, True])
@@ -307,7 +307,7 @@ def test_a_chain_that_the_core_cannot_draw_for_has_no_recipe(
     operations: tuple[Operation, ...],
 ) -> None:
     assert drawings(operations) is None
-    assert fused(operations).recipe(None, turns=False, shrinks=False) is None
+    assert fused(operations).recipe(None, apply_orientation=False, shrinks=False) is None
 
 
 def test_positions_count_what_has_no_step() -> None:
@@ -334,7 +334,7 @@ def recipe_of_flips(pixels: tuple[int, int] = (2, 3), out: tuple[int, int] = (2,
         program_of_flips(1),
         core.Drawings([(DrawKind.FLIP, 0, [1.0])]),
         pixels,
-        turns=False,
+        apply_orientation=False,
         shrinks=False,
         out=out,
     )
@@ -408,7 +408,7 @@ def test_a_recipe_refuses_what_it_does_not_know(drawing: list[Any], message: str
             program_of_flips(1),
             core.Drawings(drawing),
             (1, 1),
-            turns=False,
+            apply_orientation=False,
             shrinks=False,
             out=(1, 1),
         )

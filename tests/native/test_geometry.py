@@ -33,7 +33,7 @@ from dtsflow.po import (
 )
 from dtsflow.po.affine import Interpolation
 from dtsflow.po.geometry import BORDERS
-from dtsflow.po.native import Chosen, FusedProgram, Rows, Stored, divide
+from dtsflow.po.native import DrawnParams, EncodedSamples, FusedProgram, Rows, divide
 from dtsflow.po.operation import Fill, Operation
 from dtsflow.spec import ImageSpec
 from dtsflow.tensor.dtype import DType
@@ -78,13 +78,15 @@ def both(
     program.run(image, wanted, params, 0, traced)
     made = np.full(shape, 0x55, last.dtype.numpy)
     assert [part.is_native for part in divide(operations)] == [True]
-    stored = Stored.of(image)
+    stored = EncodedSamples.of(image)
     if data is not None:
         memory = np.frombuffer(data, np.uint8)
-        stored = Stored(memory, np.zeros(1, np.int64), np.array([len(memory)]), stored.shapes)
+        stored = EncodedSamples(
+            memory, np.zeros(1, np.int64), np.array([len(memory)]), stored.shapes
+        )
     status = FusedProgram(core, operations, chain.specs(first), channels).run(
         stored,
-        Chosen(params, traced, np.ones(1, np.int64)),
+        DrawnParams(params, traced, np.ones(1, np.int64)),
         Rows(
             made.view(np.uint8).reshape(-1),
             np.zeros(1, np.int64),

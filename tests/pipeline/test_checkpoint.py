@@ -21,7 +21,7 @@ from dtsflow.pipeline.pipeline import Pipeline
 from dtsflow.pipeline.plan import Plan
 from dtsflow.pipeline.planner import plan_run
 from dtsflow.pipeline.run import Run
-from dtsflow.ranks.group import Alone, Rank
+from dtsflow.ranks.group import Rank, SingleProcess
 from dtsflow.testing import jpeg, write_block_volume, write_small_set
 from dtsflow.volume.format.header import BLOCK_BYTES, Kind
 
@@ -196,7 +196,7 @@ def test_a_batch_whose_use_failed_is_handed_out_again(digits: Path) -> None:
     assert place(run) == (1, 3)
 
 
-class StoppedApart(Alone):
+class StoppedApart(SingleProcess):
     """Rank 0 of a run whose other rank came a step less far before the stop."""
 
     is_alone = False

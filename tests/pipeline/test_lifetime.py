@@ -25,7 +25,7 @@ from dtsflow.reader import block_io
 from dtsflow.reader.resident import ResidentStore
 from dtsflow.station.engine import Engine
 from dtsflow.station.filler import Filler
-from dtsflow.station.row_cache import RowStore
+from dtsflow.station.row_cache import RowCache
 from dtsflow.station.workers import Workers
 from dtsflow.testing import damage, jpeg, write_block_volume, write_small_set
 from dtsflow.volume.format.header import BLOCK_BYTES, Kind
@@ -276,7 +276,7 @@ def test_an_engine_that_cannot_be_made_ends_the_opening(
     made: list[Engine] = []
     engine = PhasePlan.engine
 
-    def failing(plan: PhasePlan, epoch: int, kept: RowStore | None) -> Engine:
+    def failing(plan: PhasePlan, epoch: int, kept: RowCache | None) -> Engine:
         if len(made) == 2:
             raise ZeroDivisionError("no third engine")
         made.append(engine(plan, epoch, kept))

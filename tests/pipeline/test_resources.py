@@ -12,8 +12,8 @@ from dtsflow.pipeline.checkpoint import State
 from dtsflow.pipeline.plan import Plan
 from dtsflow.pipeline.planner import plan_run
 from dtsflow.pipeline.resources import Resources
-from dtsflow.ranks.group import Alone, Rank
-from dtsflow.station.double_buffer import Turns
+from dtsflow.ranks.group import Rank, SingleProcess
+from dtsflow.station.double_buffer import DoubleBuffer
 from dtsflow.station.zone import Zone
 from dtsflow.testing import write_small_set
 from dtsflow.volume.format.header import Kind
@@ -28,13 +28,13 @@ def plan(tmp_path: Path) -> Plan:
 
 @pytest.fixture
 def resources(plan: Plan) -> Iterator[Resources]:
-    made = Resources(plan, None, State("train", 0, 0, {}), Alone())
+    made = Resources(plan, None, State("train", 0, 0, {}), SingleProcess())
     yield made
     made.close()
 
 
-def turns_of(plan: Plan) -> Turns:
-    return Turns(range(plan.phases["train"].order.steps), plan.phases["train"].chunks)
+def turns_of(plan: Plan) -> DoubleBuffer:
+    return DoubleBuffer(range(plan.phases["train"].order.steps), plan.phases["train"].chunks)
 
 
 def first_zone(resources: Resources) -> Zone:
@@ -73,8 +73,8 @@ def test_a_pass_that_has_ended_gives_back_no_zone_of_the_next(
 
 
 def test_a_released_zone_is_poisoned_and_filled_again(plan: Plan, resources: Resources) -> None:
-    turns = Turns(range(1), plan.phases["train"].chunks)
-    feed = resources.begin("train", 0, turns)
+    double_buffer = DoubleBuffer(range(1), plan.phases["train"].chunks)
+    feed = resources.begin("train", 0, double_buffer)
     feed.take()
     feed.give_back()
     assert (first_zone(resources).sample_ids == -1).all()
@@ -82,15 +82,15 @@ def test_a_released_zone_is_poisoned_and_filled_again(plan: Plan, resources: Res
 
 
 def test_after_close_there_is_no_thread_and_no_new_pass(plan: Plan) -> None:
-    resources = Resources(plan, None, State("train", 0, 0, {}), Alone())
+    resources = Resources(plan, None, State("train", 0, 0, {}), SingleProcess())
     assert "dtsflow-worker-1" in threads()
-    turns = turns_of(plan)
-    resources.begin("train", 0, turns)
+    double_buffer = turns_of(plan)
+    resources.begin("train", 0, double_buffer)
     resources.close()
     resources.close()
     assert not threads()
     with pytest.raises(ClosedError):
-        turns.wait(10)
+        double_buffer.wait(10)
     with pytest.raises(ClosedError, match="open the plan again"):
         resources.begin("train", 0, turns_of(plan))
 

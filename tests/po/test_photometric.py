@@ -26,7 +26,7 @@ from dtsflow.po import (
     Resize,
     TrivialAugmentWide,
 )
-from dtsflow.po.native import Chosen, FusedProgram, Rows, Stored, divide
+from dtsflow.po.native import DrawnParams, EncodedSamples, FusedProgram, Rows, divide
 from dtsflow.po.operation import Operation
 from dtsflow.spec import ImageSpec
 from dtsflow.tensor.dtype import DType
@@ -95,9 +95,9 @@ def both(
     )
     bytes_each = np.full(count, size)
     shapes = np.full((count, 2), (height, width), np.int32)
-    stored = Stored(images.reshape(-1), np.arange(count) * size, bytes_each, shapes)
+    stored = EncodedSamples(images.reshape(-1), np.arange(count) * size, bytes_each, shapes)
     fused = FusedProgram(core, chain.operations, specs, stored_channels)  # type: ignore[arg-type]  # no test runs without it
-    chosen = Chosen(params, traced, np.ones(count, np.int64))
+    chosen = DrawnParams(params, traced, np.ones(count, np.int64))
     assert (fused.run(stored, chosen, rows, encoded=False) == Status.OK).all()
     for i in range(count):
         program.run(images[i], wanted[i, ..., :channels], params, i, traced)

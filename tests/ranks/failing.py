@@ -10,7 +10,7 @@ from pathlib import Path
 from dtsflow.arena.batch import Batch
 from dtsflow.cli import entry
 from dtsflow.consumer.digest import Digesting
-from dtsflow.station.double_buffer import Turns
+from dtsflow.station.double_buffer import DoubleBuffer
 
 RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "RANK")  # as a launcher tells it
 FAILING = 1  # the rank
@@ -24,12 +24,12 @@ def fail(way: str) -> None:
     if way == "raise":
         raise ZeroDivisionError("the loss is not a number")
     if way == "stall":
-        Turns.claim = stuck  # type: ignore[method-assign, assignment]  # in this process only
+        DoubleBuffer.claim = stuck  # type: ignore[method-assign, assignment]  # in this process only
         return
     os.kill(os.getpid(), getattr(signal, way))
 
 
-def stuck(_turns: Turns) -> None:
+def stuck(_double_buffer: DoubleBuffer) -> None:
     """Never return, as a worker whose decoder hangs."""
     threading.Event().wait()
 

@@ -6,7 +6,7 @@ import pytest
 
 from dtsflow.errors import CommonError, PlanError, RanksError
 from dtsflow.ranks.collective import agree, ranks_text, together
-from dtsflow.ranks.group import Alone, Rank
+from dtsflow.ranks.group import Rank, SingleProcess
 
 
 class Told:
@@ -79,7 +79,7 @@ def test_what_no_rank_can_do_is_told_once() -> None:
 
 def test_alone_an_error_is_what_it_was() -> None:
     with pytest.raises(PlanError, match="It does not fit"):
-        together(Alone(), fail)
+        together(SingleProcess(), fail)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis.strategies import integers
 
 from dtsflow.errors import CommonError, PackError
-from dtsflow.ranks.collective import Crew
+from dtsflow.ranks.collective import Collective
 from dtsflow.ranks.group import Rank
 
 
@@ -38,36 +38,43 @@ def test_what_each_rank_finds_for_its_own_items_comes_back_in_their_order(
     items: int, size: int
 ) -> None:
     every = list(range(items))
-    shares = [list(Crew(Saying([""] * size, index)).own(every)) for index in range(size)]
+    shares = [list(Collective(Saying([""] * size, index)).own(every)) for index in range(size)]
     assert sorted(item for share in shares for item in share) == every
     texts = [json.dumps([[item, str(item)] for item in share]) for share in shares]
     for index in range(size):
-        found = Crew(Saying(texts, index)).exchange([[one, str(one)] for one in shares[index]])
+        found = Collective(Saying(texts, index)).exchange(
+            [[one, str(one)] for one in shares[index]]
+        )
         assert found == [[item, str(item)] for item in every]
 
 
 def test_one_process_is_the_first_and_does_all() -> None:
-    crew = Crew()
-    assert (crew.is_alone, crew.is_first, crew.size, crew.cpu_share) == (True, True, 1, None)
-    assert crew.own("abc") == "abc"
-    assert crew.exchange([(1, 2)]) == [(1, 2)]
-    assert crew.first(lambda: 5) == 5
-    assert crew.tell("it") == "it"
+    collective = Collective()
+    assert (collective.is_alone, collective.is_first, collective.size, collective.cpu_share) == (
+        True,
+        True,
+        1,
+        None,
+    )
+    assert collective.own("abc") == "abc"
+    assert collective.exchange([(1, 2)]) == [(1, 2)]
+    assert collective.first(lambda: 5) == 5
+    assert collective.tell("it") == "it"
     with pytest.raises(PackError, match="no room"):
-        crew.together(no_room)
+        collective.together(no_room)
 
 
 def test_the_first_rank_works_and_tells_while_the_others_wait() -> None:
-    first, other = Crew(Saying(["", ""], 0)), Crew(Saying(["", ""], 1))
+    first, other = Collective(Saying(["", ""], 0)), Collective(Saying(["", ""], 1))
     assert (first.first(lambda: 5), other.first(no_room)) == (5, None)
-    assert Crew(Saying(["it", ""], 1)).tell("not this") == "it"
+    assert Collective(Saying(["it", ""], 1)).tell("not this") == "it"
     assert other.cpu_share == 3
 
 
 def test_what_fails_on_one_rank_fails_on_all() -> None:
     for index in (0, 1):
         with pytest.raises(CommonError, match="rank 0: no room"):
-            Crew(Saying(["no room", ""], index)).first(no_room)
+            Collective(Saying(["no room", ""], index)).first(no_room)
 
 
 def no_room() -> int:

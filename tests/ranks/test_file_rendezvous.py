@@ -4,14 +4,14 @@ from pathlib import Path
 import pytest
 
 from dtsflow.errors import RanksError
-from dtsflow.ranks.file_rendezvous import Meeting, read_note, write_note
+from dtsflow.ranks.file_rendezvous import FileRendezvous, read_note, write_note
 
 
 def meet(folder: Path, size: int, rounds: int = 3) -> list[list[list[str]]]:
     """What each of `size` processes, as threads, is told in each round."""
 
     def take_part(index: int) -> list[list[str]]:
-        meeting = Meeting(folder, index, size)
+        meeting = FileRendezvous(folder, index, size)
         told = [meeting.gather(f"{index} in {n}", 20) for n in range(rounds)]
         assert meeting.session
         return told
@@ -21,7 +21,7 @@ def meet(folder: Path, size: int, rounds: int = 3) -> list[list[list[str]]]:
 
 
 def come(folder: Path, index: int, text: str) -> list[str]:
-    return Meeting(folder, index, 3).gather(text, 20)
+    return FileRendezvous(folder, index, 3).gather(text, 20)
 
 
 def expected(size: int, rounds: int = 3) -> list[list[list[str]]]:
@@ -52,15 +52,15 @@ def test_a_rank_that_was_only_an_old_file_is_welcomed_once_it_comes(tmp_path: Pa
 def test_rank_0_names_who_did_not_come(tmp_path: Path) -> None:
     write_note(tmp_path / "rank.3", {"word": "old", "session": "", "round": 0, "text": ""})
     with pytest.raises(RanksError, match="Rank 0 of 4 waited in vain for ranks 1-3"):
-        Meeting(tmp_path, 0, 4).gather("", 0.05)
+        FileRendezvous(tmp_path, 0, 4).gather("", 0.05)
 
 
 def test_the_others_name_rank_0_and_the_folder(tmp_path: Path) -> None:
     with pytest.raises(RanksError, match="Rank 1 of 2 waited in vain for rank 0") as caught:
-        Meeting(tmp_path, 1, 2).gather("", 0.05)
+        FileRendezvous(tmp_path, 1, 2).gather("", 0.05)
     assert str(tmp_path) in str(caught.value)
 
 
 def test_who_leaves_takes_its_word_back(tmp_path: Path) -> None:
-    Meeting(tmp_path, 1, 2).leave()
+    FileRendezvous(tmp_path, 1, 2).leave()
     assert not list(tmp_path.iterdir())

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from dtsflow.ranks import mpi
-from dtsflow.ranks.mpi import Neighbours
+from dtsflow.ranks.mpi import LocalPeers
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
 
@@ -21,7 +21,7 @@ def test_the_others_are_ended_and_this_one_and_strangers_are_not() -> None:
         subprocess.Popen(words, stdout=subprocess.PIPE) as stranger,
     ):
         try:
-            found = Neighbours(
+            found = LocalPeers(
                 [mpi.process_identity(), f"{other.pid} {space}", f"{stranger.pid} pid:[1]"]
             )
             found.kill()
@@ -37,4 +37,4 @@ def test_a_process_that_has_ended_is_none() -> None:
     space = mpi.process_identity().partition(" ")[2]
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         ended.wait()
-    Neighbours([f"{ended.pid} {space}"]).kill()
+    LocalPeers([f"{ended.pid} {space}"]).kill()

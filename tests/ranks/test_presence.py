@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dtsflow.errors import RanksError
-from dtsflow.ranks.file_rendezvous import Presence, has_died
+from dtsflow.ranks.file_rendezvous import LivenessLock, has_died
 
 HOLDING = """
 import sys
@@ -36,7 +36,7 @@ def test_a_living_process_has_not_died_and_nobody_takes_its_sign(tmp_path: Path)
     with holding(path) as process:
         assert not has_died(path)
         with pytest.raises(RanksError, match="belongs to a living process"):
-            Presence(path)
+            LivenessLock(path)
         assert not has_died(path)
         process.kill()
 
@@ -61,7 +61,7 @@ def test_one_that_left_has_not_died(tmp_path: Path) -> None:
 
 
 def test_leaving_twice_is_leaving(tmp_path: Path) -> None:
-    presence = Presence(tmp_path / "sign.0")
+    presence = LivenessLock(tmp_path / "sign.0")
     presence.leave()
     presence.leave()
     assert not list(tmp_path.iterdir())

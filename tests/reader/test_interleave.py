@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtsflow.errors import PlanError
-from dtsflow.reader.interleave import ByWeight, InProportion, Merging, Mixing
+from dtsflow.reader.interleave import ByWeight, InProportion, Merging, MixSpec
 
 SIZES = st.lists(st.integers(0, 40), min_size=1, max_size=5).filter(any).map(tuple)
 
@@ -93,12 +93,12 @@ def test_the_source_furthest_behind_comes_next_and_of_equal_ones_the_first() -> 
 
 
 def test_an_epoch_by_weight_has_as_many_samples_as_asked_for_or_as_there_are() -> None:
-    mixing = Mixing(("a", "b"), (1, 1), (400, 600))
+    mixing = MixSpec(("a", "b"), (1, 1), (400, 600))
     assert mixing.merging((3, 4)).samples == 7
-    assert Mixing(("a", "b"), (1, 1), (400, 600), 50).merging((3, 4)).samples == 50
+    assert MixSpec(("a", "b"), (1, 1), (400, 600), 50).merging((3, 4)).samples == 50
 
 
 def test_a_weight_for_no_samples_is_refused() -> None:
     with pytest.raises(PlanError, match=r"reader\.mix\.b has a weight, and reader\.subset has"):
-        Mixing(("a", "b"), (1, 1), (400, 600)).merging((3, 0))
-    assert Mixing(("a", "b"), (1, 1)).merging((3, 0)).before(3) == (3, 0)
+        MixSpec(("a", "b"), (1, 1), (400, 600)).merging((3, 0))
+    assert MixSpec(("a", "b"), (1, 1)).merging((3, 0)).before(3) == (3, 0)

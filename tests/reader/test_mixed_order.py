@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtsflow.errors import PlanError
-from dtsflow.reader.interleave import Mixing
+from dtsflow.reader.interleave import MixSpec
 from dtsflow.reader.order import Order, Rows, Shuffle, Tail, window_blocks
 from dtsflow.reader.streaming import slot_blocks, streaming_bytes
 from dtsflow.seed.address import Purpose, window_sub
@@ -36,7 +36,7 @@ def mix_of(
     **more: object,
 ) -> Order:
     names = tuple("abcdefgh"[: len(counts)])
-    mixing = Mixing(names, tuple(map(len, counts)), weights, samples)
+    mixing = MixSpec(names, tuple(map(len, counts)), weights, samples)
     joined = np.array([n for own in counts for n in own], np.int64)
     return Order(joined, batch, lanes, seed=5, mixing=mixing, **more)  # type: ignore[arg-type]  # the tests' own words
 
@@ -342,7 +342,7 @@ def test_the_first_batch_needs_one_block_of_each_lane_and_source() -> None:
 def test_a_mix_that_no_address_has_room_for_is_refused() -> None:
     with pytest.raises(PlanError, match="block"):
         mix_of([[1], [5]], 4, 2, (999, 1), 1 << 25)
-    too_many = Mixing(tuple(map(str, range(257))), (1,) * 257)
+    too_many = MixSpec(tuple(map(str, range(257))), (1,) * 257)
     with pytest.raises(PlanError, match="source"):
         Order(np.ones(257, np.int64), 4, 2, seed=0, mixing=too_many)
 
@@ -357,7 +357,7 @@ def test_a_hundred_million_mixed_samples_are_sought_at_once() -> None:
 
 def test_a_run_over_the_seam_of_a_source_that_begins_again_fits_its_slot() -> None:
     # The second source's run begins inside its large block and ends in it again.
-    mixing = Mixing(("a", "b", "c"), (1, 2, 1), (1, 167, 832), 50)
+    mixing = MixSpec(("a", "b", "c"), (1, 2, 1), (1, 167, 832), 50)
     counts = np.array([1, 1, 3, 1])
     order = Order(counts, 3, 3, seed=5, shuffle=Shuffle.NONE, window=2, mixing=mixing)
     slots = slot_blocks(order)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtsflow.reader.interleave import Mixing
+from dtsflow.reader.interleave import MixSpec
 from dtsflow.reader.order import Order, Shuffle, Tail
 from dtsflow.reader.rows import OwnPlaces
 
@@ -19,7 +19,7 @@ def orders(draw: st.DrawFn) -> Order:
     if draw(st.booleans()):
         cut = draw(st.integers(1, len(counts) - 1))
         weights = draw(st.sampled_from([(), (300, 700)]))
-        values["mixing"] = Mixing(("a", "b"), (cut, len(counts) - cut), weights, None)
+        values["mixing"] = MixSpec(("a", "b"), (cut, len(counts) - cut), weights, None)
     return Order(
         np.array(counts, np.int64),
         lanes * draw(st.integers(1, 4)),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dtsflow.errors import ClosedError, StallError, VolumeError
 from dtsflow.reader import block_io
 from dtsflow.reader.block_io import Verify
-from dtsflow.reader.interleave import Mixing
+from dtsflow.reader.interleave import MixSpec
 from dtsflow.reader.order import EpochOrder, Order, Rows, Shuffle, Tail
 from dtsflow.reader.store import Samples
 from dtsflow.reader.streaming import StreamingStore, slot_blocks, streaming_bytes
@@ -124,7 +124,7 @@ def test_every_row_of_a_mix_has_its_bytes_and_what_addresses_its_draws(
     weights = data.draw(st.sampled_from(choices), "weights")
     if weights:
         weights = (*weights[: len(counts) - 1], 1000 - sum(weights[: len(counts) - 1]))
-    mixing = Mixing(("a", "b", "c")[: len(counts)], tuple(map(len, counts)), weights, None)
+    mixing = MixSpec(("a", "b", "c")[: len(counts)], tuple(map(len, counts)), weights, None)
     lanes, q = data.draw(st.integers(1, 3), "lanes"), data.draw(st.integers(1, 9), "q")
     volumes = make(tmp_path_factory.mktemp("v"), [n for blocks in counts for n in blocks])
     order = order_of(

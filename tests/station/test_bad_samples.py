@@ -16,7 +16,7 @@ import dtsflow
 from dtsflow.errors import BlockError, ClosedError, DecodeError
 from dtsflow.pipeline.run import Run
 from dtsflow.reader import random_access
-from dtsflow.station.bad_samples import BadSamples
+from dtsflow.station.bad_samples import RowWriter
 from dtsflow.station.native_engine import NativeEngine
 from dtsflow.station.reference_engine import ReferenceEngine
 from dtsflow.testing import damage, jpeg, write_block_volume, write_small_set
@@ -454,9 +454,9 @@ def test_a_jpeg_that_breaks_off_in_its_pixels_is_replaced_on_both_paths(
 def test_ending_a_pass_ends_a_long_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_block_volume(tmp_path / "x.dts", blocks_of([spoilt(i) for i in range(SAMPLES)]))
     ended: list[BaseException] = []
-    fill = BadSamples.fill
+    fill = RowWriter.fill
 
-    def ending(self: BadSamples, *arguments: Any) -> None:
+    def ending(self: RowWriter, *arguments: Any) -> None:
         self._stop = lambda: True
         try:
             fill(self, *arguments)
@@ -464,7 +464,7 @@ def test_ending_a_pass_ends_a_long_search(tmp_path: Path, monkeypatch: pytest.Mo
             ended.append(error)
             raise
 
-    monkeypatch.setattr(BadSamples, "fill", ending)
+    monkeypatch.setattr(RowWriter, "fill", ending)
     with open_run(path, "replace", workers=1) as run, pytest.raises(ClosedError):
         rows_of(run)
     assert isinstance(ended[0], ClosedError)

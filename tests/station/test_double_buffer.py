@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dtsflow.errors import ClosedError, StallError
-from dtsflow.station.double_buffer import ZONES, Turns
+from dtsflow.station.double_buffer import ZONES, DoubleBuffer
 
 
 class Station(RuleBasedStateMachine):
@@ -26,7 +26,7 @@ class Station(RuleBasedStateMachine):
     def begin(self, start: int, steps: int, chunks: int, calm: int) -> None:
         self.calm = calm  # how many chunks are claimed or finished before it may end
         self.steps, self.chunks = range(start, start + steps), chunks
-        self.turns = Turns(self.steps, chunks)
+        self.double_buffer = DoubleBuffer(self.steps, chunks)
         self.held: list[tuple[int, int]] = []
         self.claimed: list[tuple[int, int]] = []
         self.finished = dict.fromkeys(self.steps, 0)
@@ -45,7 +45,7 @@ class Station(RuleBasedStateMachine):
     @rule()
     def claim(self) -> None:
         self.calm -= 1
-        claimed = self.turns.claim()
+        claimed = self.double_buffer.claim()
         assert claimed is not None
         self.claimed.append(claimed)
         self.held.append(claimed)
@@ -55,7 +55,7 @@ class Station(RuleBasedStateMachine):
     def finish(self, data: st.DataObject) -> None:
         step, _ = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
         self.calm -= 1
-        self.turns.finish(step)
+        self.double_buffer.finish(step)
         self.finished[step] += 1
 
     @precondition(lambda self: self.held and self.calm <= 0)
@@ -63,25 +63,25 @@ class Station(RuleBasedStateMachine):
     def fail(self, data: st.DataObject) -> None:
         step, _ = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
         error = ValueError(f"in batch {step}")
-        self.turns.fail(step, error)
+        self.double_buffer.fail(step, error)
         self.failures.setdefault(step, []).append(error)
 
     @precondition(lambda self: self.calm <= 0)
     @rule()
     def close(self) -> None:
-        self.turns.close()
+        self.double_buffer.close()
         self.closed = True
 
     @precondition(lambda self: self.ended())
     @rule()
     def claim_after_the_end(self) -> None:
-        assert self.turns.claim() is None
+        assert self.double_buffer.claim() is None
 
     @precondition(lambda self: self.closed)
     @rule()
     def wait_after_close(self) -> None:
         with pytest.raises(ClosedError):
-            self.turns.wait(0.0)
+            self.double_buffer.wait(0.0)
 
     def failed(self) -> bool:
         """Whether the next batch to hand out is the earliest that failed."""
@@ -93,7 +93,7 @@ class Station(RuleBasedStateMachine):
     @rule()
     def wait_for_what_failed(self) -> None:
         with pytest.raises(ValueError, match=f"in batch {min(self.failures)}$") as caught:
-            self.turns.wait(0.0)
+            self.double_buffer.wait(0.0)
         assert caught.value is self.failures[min(self.failures)][0]
 
     def full(self) -> bool:
@@ -105,8 +105,8 @@ class Station(RuleBasedStateMachine):
     @precondition(lambda self: self.full())
     @rule()
     def take(self) -> None:
-        assert self.turns.wait(0.5) == self.steps[self.drained]
-        self.turns.drain()
+        assert self.double_buffer.wait(0.5) == self.steps[self.drained]
+        self.double_buffer.drain()
         self.drained += 1
 
     def unfilled(self) -> bool:
@@ -117,12 +117,12 @@ class Station(RuleBasedStateMachine):
     @rule()
     def wait_in_vain(self) -> None:
         with pytest.raises(StallError):
-            self.turns.wait(0.0)
+            self.double_buffer.wait(0.0)
 
     @precondition(lambda self: len(self.claimed) == len(self.steps) * self.chunks)
     @rule()
     def claim_at_the_end(self) -> None:
-        assert self.turns.claim() is None
+        assert self.double_buffer.claim() is None
 
     @invariant()
     def chunks_are_claimed_once_and_in_order(self) -> None:
@@ -140,82 +140,82 @@ TestStation = Station.TestCase
 
 
 def test_a_stalled_worker_side_is_named_with_its_numbers() -> None:
-    turns = Turns(range(3, 6), chunks=4)
-    turns.claim()
+    double_buffer = DoubleBuffer(range(3, 6), chunks=4)
+    double_buffer.claim()
     with pytest.raises(StallError, match=r"workers stalled: batch 3 .* claimed 1 chunks .* disk"):
-        turns.wait(0.01, lambda: "the disk is slow")
+        double_buffer.wait(0.01, lambda: "the disk is slow")
 
 
 def test_a_worker_waits_without_limit_for_its_consumer() -> None:
-    turns = Turns(range(3), chunks=1)
+    double_buffer = DoubleBuffer(range(3), chunks=1)
     for _ in range(ZONES):
-        claimed = turns.claim()
+        claimed = double_buffer.claim()
         assert claimed is not None
-        turns.finish(claimed[0])
+        double_buffer.finish(claimed[0])
     got: list[object] = []
-    thread = threading.Thread(target=lambda: got.append(turns.claim()))
+    thread = threading.Thread(target=lambda: got.append(double_buffer.claim()))
     thread.start()
     time.sleep(0.05)
     assert not got
-    turns.wait(1)
-    turns.drain()
+    double_buffer.wait(1)
+    double_buffer.drain()
     thread.join(5)
     assert got == [(2, 0)]
 
 
 @pytest.mark.parametrize("side", ["worker", "consumer"])
 def test_close_wakes_everyone(side: str) -> None:
-    turns = Turns(range(5), chunks=1)
+    double_buffer = DoubleBuffer(range(5), chunks=1)
     ended: list[object] = []
 
     def wait() -> None:
         if side == "worker":
-            ended.extend(iter(turns.claim, None))
+            ended.extend(iter(double_buffer.claim, None))
         try:
-            turns.wait(30)
+            double_buffer.wait(30)
         except ClosedError as error:
             ended.append(error)
 
     thread = threading.Thread(target=wait)
     thread.start()
-    turns.close()
+    double_buffer.close()
     thread.join(5)
     assert not thread.is_alive()
     assert isinstance(ended[-1], ClosedError)
 
 
 def test_a_batch_that_is_full_before_the_one_ahead_of_it_comes_right_after_it() -> None:
-    turns = Turns(range(3), chunks=1)
-    assert [turns.claim(), turns.claim()] == [(0, 0), (1, 0)]
-    turns.finish(1)
+    double_buffer = DoubleBuffer(range(3), chunks=1)
+    assert [double_buffer.claim(), double_buffer.claim()] == [(0, 0), (1, 0)]
+    double_buffer.finish(1)
     with pytest.raises(StallError):
-        turns.wait(0.0)
-    turns.finish(0)
+        double_buffer.wait(0.0)
+    double_buffer.finish(0)
     for step in (0, 1):
-        assert turns.wait(0.0) == step
-        turns.drain()
+        assert double_buffer.wait(0.0) == step
+        double_buffer.drain()
 
 
 def test_batches_before_a_failed_one_are_still_handed_out() -> None:
-    turns = Turns(range(4), chunks=1)
-    assert turns.claim() == (0, 0)
-    assert turns.claim() == (1, 0)
-    turns.fail(1, ValueError("second"))
+    double_buffer = DoubleBuffer(range(4), chunks=1)
+    assert double_buffer.claim() == (0, 0)
+    assert double_buffer.claim() == (1, 0)
+    double_buffer.fail(1, ValueError("second"))
     with pytest.raises(StallError):
-        turns.wait(0.0)  # the first may still come
-    turns.finish(0)
-    assert turns.wait(1) == 0
-    turns.drain()
+        double_buffer.wait(0.0)  # the first may still come
+    double_buffer.finish(0)
+    assert double_buffer.wait(1) == 0
+    double_buffer.drain()
     with pytest.raises(ValueError, match="second"):
-        turns.wait(1)
-    assert turns.claim() is None
+        double_buffer.wait(1)
+    assert double_buffer.claim() is None
 
 
 def test_the_error_of_the_earliest_batch_is_raised() -> None:
-    turns = Turns(range(4), chunks=1)
-    turns.claim()
-    turns.claim()
-    turns.fail(1, ValueError("later"))
-    turns.fail(0, ValueError("earlier"))
+    double_buffer = DoubleBuffer(range(4), chunks=1)
+    double_buffer.claim()
+    double_buffer.claim()
+    double_buffer.fail(1, ValueError("later"))
+    double_buffer.fail(0, ValueError("earlier"))
     with pytest.raises(ValueError, match="earlier"):
-        turns.wait(1)
+        double_buffer.wait(1)

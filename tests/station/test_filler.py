@@ -12,7 +12,7 @@ from dtsflow.reader.order import Order, Rows, Shuffle
 from dtsflow.reader.rows import RowTable
 from dtsflow.reader.store import Samples, Store
 from dtsflow.spec import ImageSpec
-from dtsflow.station.bad_samples import BadSamples, Substitutes
+from dtsflow.station.bad_samples import RowWriter, Substitutes
 from dtsflow.station.engine import Address, Bad, Places, StageTimes
 from dtsflow.station.filler import Filler
 from dtsflow.station.zone import Zone
@@ -85,7 +85,7 @@ def filler_of(
         table=RowTable(order.epoch(0), range(2), 8),
         zones=zones,
         chunk_rows=3,
-        bad_samples=BadSamples("raise", volumes, Substitutes(volumes), ADDRESS, stop=lambda: False),
+        bad_samples=RowWriter("raise", volumes, Substitutes(volumes), ADDRESS, stop=lambda: False),
         engine=FakeEngine(),
     )
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtsflow.station.row_cache import Reuse, RowBudget
+from dtsflow.station.row_cache import CachePolicy, RowBudget
 
 
 @given(factor=st.integers(1, 9), epoch=st.integers(0, 1000))
 def test_every_later_epoch_of_a_group_has_a_slot_of_its_own(factor: int, epoch: int) -> None:
-    reuse = Reuse(factor)
+    reuse = CachePolicy(factor)
     first = epoch - epoch % factor
     own = range(first, first + factor)
     assert {reuse.group(one) for one in own} == {reuse.group(epoch)}
@@ -21,7 +21,7 @@ def test_every_later_epoch_of_a_group_has_a_slot_of_its_own(factor: int, epoch: 
 
 @given(st.integers(0, 1000))
 def test_what_is_the_same_in_all_epochs_is_kept_at_once_and_for_good(epoch: int) -> None:
-    reuse = Reuse(always=True)
+    reuse = CachePolicy(always=True)
     assert list(reuse.ahead(epoch)) == [epoch]
     assert (reuse.slots, reuse.slot(epoch), reuse.group(epoch)) == (1, 0, 0)
 

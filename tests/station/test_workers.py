@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from dtsflow.errors import ClosedError, StallError
-from dtsflow.station.double_buffer import Turns
+from dtsflow.station.double_buffer import DoubleBuffer
 from dtsflow.station.workers import Fill, Workers
 
 TraceFunction = Callable[[FrameType, str, Any], Any]
 
 
-def drain_all(turns: Turns, steps: range) -> None:
+def drain_all(double_buffer: DoubleBuffer, steps: range) -> None:
     for step in steps:
-        assert turns.wait(10) == step
-        turns.drain()
+        assert double_buffer.wait(10) == step
+        double_buffer.drain()
 
 
 @pytest.mark.parametrize("count", [1, 2, 8])
@@ -27,10 +27,12 @@ def test_every_chunk_is_filled_once_by_some_worker(count: int) -> None:
     workers = Workers(count)
     for first in (0, 100):
         steps = range(first, first + 20)
-        turns = Turns(steps, chunks=3)
-        workers.begin(turns, lambda _number: lambda step, chunk: filled.update([(step, chunk)]))
-        drain_all(turns, steps)
-        turns.close()
+        double_buffer = DoubleBuffer(steps, chunks=3)
+        workers.begin(
+            double_buffer, lambda _number: lambda step, chunk: filled.update([(step, chunk)])
+        )
+        drain_all(double_buffer, steps)
+        double_buffer.close()
     workers.close()
     assert filled == {(s, c): 1 for f in (0, 100) for s in range(f, f + 20) for c in range(3)}
 
@@ -39,15 +41,15 @@ def test_each_worker_has_its_own_filler() -> None:
     made: list[int] = []
     barrier = threading.Barrier(3, timeout=10)
     workers = Workers(3)
-    turns = Turns(range(2), chunks=3)
+    double_buffer = DoubleBuffer(range(2), chunks=3)
 
     def fill_of(number: int) -> object:
         made.append(number)
         return lambda _step, _chunk: barrier.wait()
 
-    workers.begin(turns, fill_of)  # type: ignore[arg-type]  # a lambda has no parameter names
-    drain_all(turns, range(2))
-    turns.close()
+    workers.begin(double_buffer, fill_of)  # type: ignore[arg-type]  # a lambda has no parameter names
+    drain_all(double_buffer, range(2))
+    double_buffer.close()
     workers.close()
     assert sorted(made) == [0, 1, 2]
 
@@ -57,10 +59,10 @@ def test_an_exception_in_a_worker_reaches_the_consumer_with_its_traceback() -> N
         raise ZeroDivisionError(f"at {step} {chunk}")
 
     workers = Workers(2)
-    turns = Turns(range(3), chunks=1)
-    workers.begin(turns, lambda _number: explode)
+    double_buffer = DoubleBuffer(range(3), chunks=1)
+    workers.begin(double_buffer, lambda _number: explode)
     with pytest.raises(ZeroDivisionError, match="at 0 0") as caught:
-        turns.wait(10)
+        double_buffer.wait(10)
     assert any(entry.name == "explode" for entry in caught.traceback)
     workers.close()
 
@@ -68,7 +70,7 @@ def test_an_exception_in_a_worker_reaches_the_consumer_with_its_traceback() -> N
 def test_a_pass_waits_for_the_one_before_and_names_who_does_not_leave_it() -> None:
     entered, gate = threading.Event(), threading.Event()
     workers = Workers(2)
-    first, second = Turns(range(1), chunks=1), Turns(range(1), chunks=1)
+    first, second = DoubleBuffer(range(1), chunks=1), DoubleBuffer(range(1), chunks=1)
 
     def stuck(step: int, chunk: int) -> None:  # noqa: ARG001  # the signature of a filler
         entered.set()
@@ -99,13 +101,13 @@ def test_an_exception_while_a_filler_is_made_reaches_the_consumer() -> None:
         raise ZeroDivisionError(f"no filler for worker {number}")
 
     workers = Workers(3)
-    turns = Turns(range(7, 9), chunks=1)
-    workers.begin(turns, make)
+    double_buffer = DoubleBuffer(range(7, 9), chunks=1)
+    workers.begin(double_buffer, make)
     with pytest.raises(ZeroDivisionError, match="no filler for worker") as caught:
-        turns.wait(10)
+        double_buffer.wait(10)
     assert any(entry.name == "make" for entry in caught.traceback)
-    turns.close()
-    after = Turns(range(1), chunks=1)
+    double_buffer.close()
+    after = DoubleBuffer(range(1), chunks=1)
     workers.begin(after, lambda _number: lambda _step, _chunk: None)
     assert after.wait(10) == 0
     after.close()
@@ -138,7 +140,7 @@ BEGIN = Workers.begin.__code__
 @pytest.mark.parametrize("line", sorted({line for *_, line in BEGIN.co_lines() if line}))
 def test_an_interrupt_anywhere_in_begin_leaves_workers_that_end(line: int) -> None:
     workers = Workers(2)
-    turns = Turns(range(1), chunks=1)
+    double_buffer = DoubleBuffer(range(1), chunks=1)
 
     def interrupt(frame: FrameType, event: str, _argument: object) -> TraceFunction | None:
         if frame.f_code is not BEGIN:
@@ -151,10 +153,10 @@ def test_an_interrupt_anywhere_in_begin_leaves_workers_that_end(line: int) -> No
     sys.settrace(interrupt)
     try:
         with suppress(KeyboardInterrupt):
-            workers.begin(turns, lambda _number: lambda _step, _chunk: None)
+            workers.begin(double_buffer, lambda _number: lambda _step, _chunk: None)
     finally:
         sys.settrace(before)
-    turns.close()
+    double_buffer.close()
     closing = threading.Thread(target=workers.close)
     closing.start()
     closing.join(5)
@@ -165,7 +167,7 @@ def test_an_interrupt_anywhere_in_begin_leaves_workers_that_end(line: int) -> No
 def test_closing_while_a_pass_waits_to_begin_ends_both() -> None:
     entered, gate = threading.Event(), threading.Event()
     workers = Workers(2)
-    first, second = Turns(range(1), chunks=1), Turns(range(1), chunks=1)
+    first, second = DoubleBuffer(range(1), chunks=1), DoubleBuffer(range(1), chunks=1)
 
     def stuck(step: int, chunk: int) -> None:  # noqa: ARG001  # the signature of a filler
         entered.set()
@@ -188,4 +190,4 @@ def test_closing_while_a_pass_waits_to_begin_ends_both() -> None:
         assert not thread.is_alive()
     assert not any(thread.is_alive() for thread in workers._threads)
     with pytest.raises(ClosedError, match="open the plan again"):
-        workers.begin(Turns(range(1), chunks=1), lambda _number: lambda _step, _chunk: None)
+        workers.begin(DoubleBuffer(range(1), chunks=1), lambda _number: lambda _step, _chunk: None)

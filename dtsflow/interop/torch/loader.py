@@ -17,7 +17,7 @@ import torch
 from dtsflow.api import open as open_run
 from dtsflow.arena.batch import Batch
 from dtsflow.errors import ConfigError
-from dtsflow.interop.copies import Lender, expect_images
+from dtsflow.interop.copies import BufferPool, expect_images
 from dtsflow.pipeline.checkpoint import State
 from dtsflow.pipeline.run import Pass, Run
 from dtsflow.tensor.dtype import DType
@@ -79,7 +79,7 @@ class Handing:
                 "device. Install one that is built for CUDA, or leave device out."
             )
 
-    def tensors(self, batch: Batch, lender: Lender) -> TorchBatch:
+    def tensors(self, batch: Batch, lender: BufferPool) -> TorchBatch:
         """Make the tensors of a readable batch; `lender` has memory for the pixels.
 
         Raises:
@@ -96,7 +96,7 @@ class Handing:
             valid, sample_ids = valid.clone(), sample_ids.clone()
         return TorchBatch(*map(self._sent, (images, labels, valid, sample_ids)))
 
-    def _copied(self, batch: Batch, lender: Lender) -> torch.Tensor:
+    def _copied(self, batch: Batch, lender: BufferPool) -> torch.Tensor:
         if self.channels_last:
             return viewed(lender.copy(batch.images)).permute(0, 3, 1, 2)
         return viewed(lender.copy(batch.images.transpose(0, 3, 1, 2)))
@@ -185,7 +185,7 @@ class Loader:
     ) -> None:
         where = None if device is None else torch.device(device)
         self._handing = Handing(copy, channels_last, where, non_blocking)
-        self._lender = Lender()
+        self._lender = BufferPool()
         self.phase = phase
         self._owns = not isinstance(run, Run)
         self._run = run if isinstance(run, Run) else _opened(run)

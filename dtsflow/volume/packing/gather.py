@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from dtsflow.errors import PackError, SetError
-from dtsflow.ranks.collective import Crew
+from dtsflow.ranks.collective import Collective
 from dtsflow.volume.datasets.scan import scan
 from dtsflow.volume.format.header import BLOCK_ROOM, SUFFIX
 from dtsflow.volume.packing import upstream
@@ -138,7 +138,11 @@ _Verdict = list[int] | str
 
 
 def vet_all(
-    gathered: Gathered, preparer: Preparer, pool: ThreadPoolExecutor, progress: Progress, crew: Crew
+    gathered: Gathered,
+    preparer: Preparer,
+    pool: ThreadPoolExecutor,
+    progress: Progress,
+    collective: Collective,
 ) -> Gathered:
     """Open every image's header and part the good from the bad, each in order.
 
@@ -149,7 +153,7 @@ def vet_all(
     """
     images = [one.image for one in gathered.candidates]
     turns = [images[start : start + _TURN] for start in range(0, len(images), _TURN)]
-    own = crew.own(turns)
+    own = collective.own(turns)
     done, share = 0, sum(map(len, own))
     found: list[list[_Verdict]] = []
     progress("check", done, share)
@@ -157,7 +161,7 @@ def vet_all(
         found.append(verdicts)
         done += len(verdicts)
         progress("check", done, share)
-    every = [verdict for verdicts in crew.exchange(found) for verdict in verdicts]
+    every = [verdict for verdicts in collective.exchange(found) for verdict in verdicts]
     candidates, rejects = [], list(gathered.rejects)
     for image, verdict in zip(images, every, strict=True):
         if isinstance(verdict, str):

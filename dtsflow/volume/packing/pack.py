@@ -19,7 +19,7 @@ from PIL import Image
 
 from dtsflow.errors import PackError
 from dtsflow.memory.limit import cpu_limit
-from dtsflow.ranks.collective import Crew
+from dtsflow.ranks.collective import Collective
 from dtsflow.ranks.group import Group
 from dtsflow.volume.format.file import read_header
 from dtsflow.volume.format.header import SMALL_AREA_BYTES, SUFFIX
@@ -157,18 +157,18 @@ def pack(
         CommonError: One of these, on some of several ranks; or they are not about to
             pack the same.
     """
-    crew, places, target = Crew(group), _places(sources), _place(folder)
-    crew.together(partial(_check, packing))
-    crew.agree(partial(option_facts, packing))
-    pixels = crew.first(partial(_pack_pixels, places, target, packing))
-    if told := crew.tell("" if pixels is None else pixels.to_text()):
+    collective, places, target = Collective(group), _places(sources), _place(folder)
+    collective.together(partial(_check, packing))
+    collective.agree(partial(option_facts, packing))
+    pixels = collective.first(partial(_pack_pixels, places, target, packing))
+    if told := collective.tell("" if pixels is None else pixels.to_text()):
         return Packed.from_text(told)
-    report = _of_rank(progress or _silent, crew)
-    with _pool(packing, crew) as pool:
-        job = _work_out(places, target, packing, pool, report, crew)
-        write_volumes(job, pool, report, crew)
-    packed = crew.first(partial(_packed, job))
-    return Packed.from_text(crew.tell("" if packed is None else packed.to_text()))
+    report = _of_rank(progress or _silent, collective)
+    with _pool(packing, collective) as pool:
+        job = _work_out(places, target, packing, pool, report, collective)
+        write_volumes(job, pool, report, collective)
+    packed = collective.first(partial(_packed, job))
+    return Packed.from_text(collective.tell("" if packed is None else packed.to_text()))
 
 
 def meeting_place(sources: Sources, folder: Path | str) -> Path:
@@ -194,15 +194,15 @@ def estimate(
     Raises:
         PackError, VolumeError: As `pack`.
     """
-    crew, places, report = Crew(), _places(sources), progress or _silent
+    collective, places, report = Collective(), _places(sources), progress or _silent
     _check(packing)
     if _pixels(places, packing) is not None:
         raise PackError(f"{places[0]} holds MNIST or CIFAR files: they are packed in a moment.")
-    with _pool(packing, crew) as pool:
-        job = _work_out(places, _place(folder), packing, pool, report, crew)
+    with _pool(packing, collective) as pool:
+        job = _work_out(places, _place(folder), packing, pool, report, collective)
         gathered = job.gathered
         if not job.preparer.keeps_bytes:
-            gathered = vet_all(gathered, job.preparer, pool, report, crew)
+            gathered = vet_all(gathered, job.preparer, pool, report, collective)
         expected = expect(job.shares, job.preparer, pool, packing.encoding.level)
     return Estimate(
         tuple(share.volume for share in job.shares),
@@ -220,20 +220,22 @@ def _work_out(
     packing: Packing,
     pool: ThreadPoolExecutor,
     report: Progress,
-    crew: Crew,
+    collective: Collective,
 ) -> Job:
     if packing.source.spool is not None:  # the others then find what it unpacks
-        crew.first(partial(gather, places, packing))
-    gathered = crew.together(partial(_gathered, places, folder, packing))
-    crew.agree(partial(listing_facts, gathered))
-    preparer = crew.together(partial(make_preparer, places, packing, len(gathered.candidates)))
+        collective.first(partial(gather, places, packing))
+    gathered = collective.together(partial(_gathered, places, folder, packing))
+    collective.agree(partial(listing_facts, gathered))
+    preparer = collective.together(
+        partial(make_preparer, places, packing, len(gathered.candidates))
+    )
     if preparer.keeps_bytes:
-        gathered = vet_all(gathered, preparer, pool, report, crew)
+        gathered = vet_all(gathered, preparer, pool, report, collective)
     stem = packing.stem(places[0])
     return Job(
         packing=packing,
         gathered=gathered,
-        shares=crew.together(partial(_shares, gathered, folder, packing, stem)),
+        shares=collective.together(partial(_shares, gathered, folder, packing, stem)),
         preparer=preparer,
         folder=folder,
         stem=stem,
@@ -331,8 +333,8 @@ def _pixels(places: Sequence[Path], packing: Packing) -> PixelSet | None:
 
 
 @contextmanager
-def _pool(packing: Packing, crew: Crew) -> Iterator[ThreadPoolExecutor]:
-    workers = packing.workers or crew.cpu_share or cpu_limit()
+def _pool(packing: Packing, collective: Collective) -> Iterator[ThreadPoolExecutor]:
+    workers = packing.workers or collective.cpu_share or cpu_limit()
     # For all threads together: a warning cannot be silenced in one alone. Large images
     # are wanted, and of damaged metadata only what is packed counts.
     with warnings.catch_warnings(), ThreadPoolExecutor(workers) as pool:
@@ -341,13 +343,13 @@ def _pool(packing: Packing, crew: Crew) -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def _of_rank(report: Progress, crew: Crew) -> Progress:
+def _of_rank(report: Progress, collective: Collective) -> Progress:
     """Progress that says whose it is, on the one rank that tells of its own."""
-    if crew.is_alone:
+    if collective.is_alone:
         return report
-    if not crew.is_first:
+    if not collective.is_first:
         return _silent
-    return lambda what, done, images: report(f"{what} (rank 0 of {crew.size})", done, images)
+    return lambda what, done, images: report(f"{what} (rank 0 of {collective.size})", done, images)
 
 
 def _silent(what: str, done: int, images: int) -> None:

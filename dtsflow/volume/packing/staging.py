@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Self
 
 from dtsflow.errors import PackError
-from dtsflow.ranks.collective import Crew
+from dtsflow.ranks.collective import Collective
 from dtsflow.volume.format.io import refuse_existing, sync_folder
 
 fcntl: ModuleType | None
@@ -50,7 +50,7 @@ WRITERS = "writers"
 
 
 @contextmanager
-def co_writing(folder: Path, crew: Crew) -> Iterator[None]:
+def co_writing(folder: Path, collective: Collective) -> Iterator[None]:
     """Let all ranks write into `folder`, whose lock rank 0 has, while a `with` lasts.
 
     After it none does. All ranks call it.
@@ -58,14 +58,14 @@ def co_writing(folder: Path, crew: Crew) -> Iterator[None]:
     Raises:
         CommonError: A rank does not see the folder, or another pack has it.
     """
-    if crew.is_alone:
+    if collective.is_alone:
         yield
         return
-    word = crew.tell(crew.first(partial(_invite, folder)) or "")
+    word = collective.tell(collective.first(partial(_invite, folder)) or "")
     with ExitStack() as held:
-        crew.together(partial(_enter, folder, word, held))
+        collective.together(partial(_enter, folder, word, held))
         yield
-    crew.tell("")  # all have let go
+    collective.tell("")  # all have let go
 
 
 def turn_out(folder: Path) -> None:

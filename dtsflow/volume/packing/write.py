@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dtsflow.errors import CommonError, PackError
 from dtsflow.memory.align import aligned_bytes
-from dtsflow.ranks.collective import Crew
+from dtsflow.ranks.collective import Collective
 from dtsflow.volume.format.extension import About, fits
 from dtsflow.volume.format.header import BLOCK_BYTES, Facts, Header, block_header
 from dtsflow.volume.format.io import check_space, combine_blocks
@@ -62,7 +62,9 @@ _AMPLE = 4  # times the bytes of the sources
 _MOST_BLOCKS = 1 << 20  # of one volume, 16 TiB: the index keeps room for so many
 
 
-def write_volumes(job: Job, pool: ThreadPoolExecutor, report: Progress, crew: Crew) -> None:
+def write_volumes(
+    job: Job, pool: ThreadPoolExecutor, report: Progress, collective: Collective
+) -> None:
     """Write all volumes of a job, with their manifests and lists of rejects.
 
     Each rank writes its share of the volumes; rank 0 gives all of them their names.
@@ -72,23 +74,23 @@ def write_volumes(job: Job, pool: ThreadPoolExecutor, report: Progress, crew: Cr
             no image could be packed, or the names of the classes are too long.
         CommonError: One of these, on some of several ranks before or after the filling.
     """
-    crew.together(partial(_check_names, job))
+    collective.together(partial(_check_names, job))
     plan = plan_digest(job.shares, job.gathered.classes, recorded_options(job.packing))
-    crew.agree(lambda: {"plan": plan})
-    if crew.is_first and crew.size > len(job.shares):
+    collective.agree(lambda: {"plan": plan})
+    if collective.is_first and collective.size > len(job.shares):
         log.warning(
             "%d of %d ranks have no volume to write: ask for as many volumes as ranks, and none "
             "is idle",
-            crew.size - len(job.shares),
-            crew.size,
+            collective.size - len(job.shares),
+            collective.size,
         )
     with ExitStack() as held:
-        unfinished = crew.first(partial(_begin, job, plan, pool, held))
+        unfinished = collective.first(partial(_begin, job, plan, pool, held))
         is_finished = unfinished is not None and unfinished.is_finished
         filled: list[list[int]] = []
-        if not crew.tell("finished" if is_finished else ""):
-            filled = _fill_all(job, unfinished, pool, report, crew)
-        crew.first(partial(_install, job, unfinished, filled))
+        if not collective.tell("finished" if is_finished else ""):
+            filled = _fill_all(job, unfinished, pool, report, collective)
+        collective.first(partial(_install, job, unfinished, filled))
 
 
 def _begin(job: Job, plan: str, pool: ThreadPoolExecutor, held: ExitStack) -> Unfinished:
@@ -162,7 +164,7 @@ def _fill_all(
     unfinished: Unfinished | None,
     pool: ThreadPoolExecutor,
     report: Progress,
-    crew: Crew,
+    collective: Collective,
 ) -> list[list[int]]:
     """Write all that is missing into the hidden folder, and say what is there then.
 
@@ -173,15 +175,15 @@ def _fill_all(
     parts = [VolumePart(job.hidden / share.volume.name, level, memory) for share in job.shares]
     is_filling = False
     try:
-        with co_writing(job.hidden, crew):
+        with co_writing(job.hidden, collective):
             is_filling = True
-            _fill_own(job, parts, pool, report, crew)
-            own = crew.own(range(len(parts)))
-            filled = crew.exchange([_filled(parts[number]) for number in own])
-            crew.together(partial(_finish, job, parts, own, filled))
+            _fill_own(job, parts, pool, report, collective)
+            own = collective.own(range(len(parts)))
+            filled = collective.exchange([_filled(parts[number]) for number in own])
+            collective.together(partial(_finish, job, parts, own, filled))
     except BaseException as error:
         # Else the other ranks may still write there.
-        have_all_ended = crew.is_alone or isinstance(error, CommonError)
+        have_all_ended = collective.is_alone or isinstance(error, CommonError)
         if unfinished is not None and have_all_ended:
             _leave(job, unfinished, can_go_on=not is_filling or _may_pass(error))
         raise
@@ -189,9 +191,13 @@ def _fill_all(
 
 
 def _fill_own(
-    job: Job, parts: Sequence[VolumePart], pool: ThreadPoolExecutor, report: Progress, crew: Crew
+    job: Job,
+    parts: Sequence[VolumePart],
+    pool: ThreadPoolExecutor,
+    report: Progress,
+    collective: Collective,
 ) -> None:
-    own = crew.own(list(zip(job.shares, parts, strict=True)))
+    own = collective.own(list(zip(job.shares, parts, strict=True)))
     done, images = 0, sum(len(share.candidates) for share, _ in own)
     report("pack", done, images)
     with _explaining(job):

@@ -193,7 +193,7 @@ GZIP = ".gz"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shelf:
+class ArchiveFiles:
     """The files that lie directly in a folder, or anywhere in a tar, by base name.
 
     `contents` has the bytes of the wanted members of a tar; None for a folder, whose
@@ -228,7 +228,7 @@ class Shelf:
         return io.BytesIO(self.contents[name])
 
 
-def open_shelf(path: Path, wanted: Collection[str], known: Collection[str]) -> Shelf | None:
+def open_shelf(path: Path, wanted: Collection[str], known: Collection[str]) -> ArchiveFiles | None:
     """The files at `path`, a folder or a tar (`.tar`, `.tar.gz`, `.tgz`); else None.
 
     Of a tar the members named in `wanted` are read into memory. A tar that has none of
@@ -238,7 +238,7 @@ def open_shelf(path: Path, wanted: Collection[str], known: Collection[str]) -> S
         PackError: The folder cannot be listed, or the tar is damaged.
     """
     if path.is_dir():
-        return Shelf(path, _file_names(path))
+        return ArchiveFiles(path, _file_names(path))
     name = path.name.lower()
     if not path.is_file() or not name.endswith(_TAR + _PACKED_TAR):
         return None
@@ -262,7 +262,7 @@ def _read_tar(
     stream: IO[bytes] | gzip.GzipFile,
     wanted: Collection[str],
     known: Collection[str],
-) -> Shelf | None:
+) -> ArchiveFiles | None:
     """Read a tar from front to back, never more than `_MOST_BYTES` of it."""
     names: set[str] = set()
     contents: dict[str, bytes] = {}
@@ -284,7 +284,7 @@ def _read_tar(
             raise PackError(_damaged(str(path), error)) from error
     if isinstance(stream, gzip.GzipFile):
         _drain(limited)  # tarfile takes some damage for the end; the checksum lies behind
-    return Shelf(path, frozenset(names), contents) if names else None
+    return ArchiveFiles(path, frozenset(names), contents) if names else None
 
 
 def _drain(limited: "_Limited") -> None:
@@ -444,7 +444,7 @@ def _idx_names(what: str, split: str) -> tuple[str, ...]:
     return (*plain, *(name + GZIP for name in plain))
 
 
-def _read_mnist(shelf: Shelf, split: str) -> PixelSet:
+def _read_mnist(shelf: ArchiveFiles, split: str) -> PixelSet:
     images, labels = (_choose(shelf, _idx_names(what, split)) for what in ("images", "labels"))
     with shelf.opened(labels) as stream:
         numbers = read_idx_labels(stream, shelf.where(labels))
@@ -454,7 +454,7 @@ def _read_mnist(shelf: Shelf, split: str) -> PixelSet:
         )
 
 
-def _read_cifar(shelf: Shelf, kind: Kind, split: str) -> PixelSet:
+def _read_cifar(shelf: ArchiveFiles, kind: Kind, split: str) -> PixelSet:
     parts = []
     for name in _RECORDS[kind, split]:
         with shelf.opened(_choose(shelf, (name,))) as stream:
@@ -463,7 +463,7 @@ def _read_cifar(shelf: Shelf, kind: Kind, split: str) -> PixelSet:
     return PixelSet(kind, np.concatenate(labels), np.concatenate(pixels))
 
 
-def _choose(shelf: Shelf, names: tuple[str, ...]) -> str:
+def _choose(shelf: ArchiveFiles, names: tuple[str, ...]) -> str:
     """The first of several spellings that is there; plain before packed."""
     for name in names:
         if name in shelf.names:
@@ -505,7 +505,7 @@ def _refuse_pickle_archive(path: Path) -> None:
         raise _pickled(path)
 
 
-def _refuse_pickles(shelf: Shelf) -> None:
+def _refuse_pickles(shelf: ArchiveFiles) -> None:
     if any(names <= shelf.names for names in _PICKLES):
         raise _pickled(shelf.place)
 

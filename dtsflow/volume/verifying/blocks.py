@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dtsflow.errors import DecodeError, VolumeError
 from dtsflow.memory.align import aligned_bytes
-from dtsflow.ranks.collective import Crew
+from dtsflow.ranks.collective import Collective
 from dtsflow.volume.format.header import (
     BLOCK_BYTES,
     BLOCK_CAPACITY,
@@ -159,13 +159,14 @@ Tick = Callable[[], None]
 class Means:
     """What a check works with: `tick` is called after each block, in one thread.
 
-    The blocks of each file go to the ranks of `crew` in turn; `tick` hears of its own.
+    The blocks of each file go to the ranks of `collective` in turn; `tick` hears of its
+    own.
     """
 
     decode: Decode | None
     workers: int
     tick: Tick
-    crew: Crew = field(default_factory=Crew)
+    collective: Collective = field(default_factory=Collective)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,7 @@ def check_blocks(path: Path, blocks: int, level: int, means: Means) -> list[Bloc
         VolumeError: The file cannot be opened.
         CommonError: It cannot, on some of several ranks.
     """
-    means.crew.tell(json.dumps([str(path), blocks, level]))
+    means.collective.tell(json.dumps([str(path), blocks, level]))
     return _shared_out(path, blocks, level, means)
 
 
@@ -214,22 +215,22 @@ def serve(means: Means) -> None:
     Raises:
         CommonError: A file cannot be opened on some ranks.
     """
-    while told := means.crew.tell(""):
+    while told := means.collective.tell(""):
         path, blocks, level = json.loads(told)
         _shared_out(Path(path), blocks, level, means)
 
 
 def dismiss(means: Means) -> None:
     """Tell the others, on rank 0, that there is nothing more to check."""
-    means.crew.tell("")
+    means.collective.tell("")
 
 
 def _shared_out(path: Path, blocks: int, level: int, means: Means) -> list[BlockFacts]:
-    own = means.crew.own(range(blocks))
-    found = means.crew.together(partial(_read_blocks, path, own, level, means))
+    own = means.collective.own(range(blocks))
+    found = means.collective.together(partial(_read_blocks, path, own, level, means))
     return [
         BlockFacts.from_facts(facts)
-        for facts in means.crew.exchange([one.facts() for one in found])
+        for facts in means.collective.exchange([one.facts() for one in found])
     ]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from dtsflow.errors import HeaderError, SetError, VolumeError
 from dtsflow.memory.limit import cpu_limit
-from dtsflow.ranks.collective import Crew
+from dtsflow.ranks.collective import Collective
 from dtsflow.ranks.group import Group
 from dtsflow.volume.datasets.scan import find, group_files, is_complete, one_set
 from dtsflow.volume.format.extension import EXTENSION_MAGIC, EXTENSION_OFFSET
@@ -137,12 +137,12 @@ def verify(
         SetError: A path names no volume.
         CommonError: So it is on some of several ranks, or they do not see the same.
     """
-    crew = Crew(group)
-    named = crew.together(lambda: [(Path(path), find(path)) for path in paths])
+    collective = Collective(group)
+    named = collective.together(lambda: [(Path(path), find(path)) for path in paths])
     files = list(dict.fromkeys(path for _, found in named for path in found))
-    crew.agree(lambda: {"files": _digest(files), "decode": str(decode is not None)})
-    by_files = len(files) >= crew.size
-    done, total = 0, _own_blocks(files, crew, by_files=by_files)
+    collective.agree(lambda: {"files": _digest(files), "decode": str(decode is not None)})
+    by_files = len(files) >= collective.size
+    done, total = 0, _own_blocks(files, collective, by_files=by_files)
 
     def tick() -> None:
         nonlocal done
@@ -150,11 +150,11 @@ def verify(
         if progress is not None:
             progress(done, max(done, total))
 
-    threads = workers or crew.cpu_share or cpu_limit()
+    threads = workers or collective.cpu_share or cpu_limit()
     if by_files:
-        checked = _check_files(files, Means(decode, threads, tick), crew)
+        checked = _check_files(files, Means(decode, threads, tick), collective)
     else:
-        checked = _check_together(files, Means(decode, threads, tick, crew))
+        checked = _check_together(files, Means(decode, threads, tick, collective))
     reports = [one.report for one in checked.values()]
     for place, found in named:
         if found != [place.expanduser()]:
@@ -162,21 +162,21 @@ def verify(
     return _total(reports)
 
 
-def _check_files(files: Sequence[Path], means: Means, crew: Crew) -> dict[Path, _File]:
+def _check_files(files: Sequence[Path], means: Means, collective: Collective) -> dict[Path, _File]:
     """Each rank its own files."""
-    own = [_check(path, means).facts() for path in crew.own(files)]
-    return dict(zip(files, map(_File.from_facts, crew.exchange(own)), strict=True))
+    own = [_check(path, means).facts() for path in collective.own(files)]
+    return dict(zip(files, map(_File.from_facts, collective.exchange(own)), strict=True))
 
 
 def _check_together(files: Sequence[Path], means: Means) -> dict[Path, _File]:
     """All ranks one file after the other: rank 0, and the others its blocks for it."""
     found: list[dict[str, Any]] = []
-    if means.crew.is_first:
+    if means.collective.is_first:
         found = [_check(path, means).facts() for path in files]
         dismiss(means)
     else:
         serve(means)
-    told = json.loads(means.crew.tell(json.dumps(found)))
+    told = json.loads(means.collective.tell(json.dumps(found)))
     return dict(zip(files, map(_File.from_facts, told), strict=True))
 
 
@@ -245,11 +245,11 @@ def _digest(files: Sequence[Path]) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:_DIGITS]
 
 
-def _own_blocks(files: Sequence[Path], crew: Crew, *, by_files: bool) -> int:
+def _own_blocks(files: Sequence[Path], collective: Collective, *, by_files: bool) -> int:
     """How many blocks this rank has to read."""
     if by_files:
-        return sum(map(_blocks, crew.own(files)))
-    return sum(len(crew.own(range(_blocks(path)))) for path in files)
+        return sum(map(_blocks, collective.own(files)))
+    return sum(len(collective.own(range(_blocks(path)))) for path in files)
 
 
 def _blocks(path: Path) -> int:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from dtsflow.errors import PackError
-from dtsflow.ranks.collective import Crew
+from dtsflow.ranks.collective import Collective
 from dtsflow.volume.packing.staging import (
     WRITERS,
     Unfinished,
@@ -56,5 +56,5 @@ def test_a_rank_that_does_not_see_the_folder_says_what_it_needs(tmp_path: Path) 
 
 
 def test_one_process_alone_needs_no_such_lock(tmp_path: Path) -> None:
-    with co_writing(tmp_path, Crew()):
+    with co_writing(tmp_path, Collective()):
         assert not (tmp_path / WRITERS).exists()

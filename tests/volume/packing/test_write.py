@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dtsflow.errors import PackError
-from dtsflow.ranks.collective import Crew
+from dtsflow.ranks.collective import Collective
 from dtsflow.testing import jpeg
 from dtsflow.volume.packing import write
 from dtsflow.volume.packing.options import Packing
@@ -22,7 +22,7 @@ def test_a_file_that_the_first_rank_does_not_see_keeps_all_without_names(
     (source / "1.jpg").touch()
 
     @contextmanager
-    def losing(folder: Path, _crew: Crew) -> Iterator[None]:
+    def losing(folder: Path, _collective: Collective) -> Iterator[None]:
         yield
         for path in folder.glob(lost):
             path.unlink()
