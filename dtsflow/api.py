@@ -17,7 +17,8 @@ from dtsflow.pipeline.plan import Plan
 from dtsflow.pipeline.run import Run
 from dtsflow.pipeline.run_folder import RUNS, SCANS, RunFolder
 from dtsflow.pipeline.startup import agree_on_folder, agree_on_plan, joined
-from dtsflow.ranks.collective import agree, ending_all, together
+from dtsflow.ranks.collective import agree, together
+from dtsflow.ranks.failure import ending_all
 
 Found = tuple[State, Path]  # a state, and the folder where it was
 

@@ -34,7 +34,7 @@ IMPORTS = {
         "RecordOperation RecordReader Records Row Setting Sink Sizes Split Step StreamedRecords "
         "Telling VolumeError configurable folder_at read_classes"
     ),
-    "dtsflow.ranks.collective": "ending_all",
+    "dtsflow.ranks.failure": "ending_all",
     "dtsflow.testing": (
         "BlockSamples check_consumer check_decoder check_image_loader check_loader "
         "check_operation check_parser check_record_operation damage jpeg record_batch "

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dtsflow._version import __version__
-from dtsflow.ranks.collective import agree, ending_all
+from dtsflow.ranks.collective import agree
 from dtsflow.ranks.config import Auto
+from dtsflow.ranks.failure import ending_all
 from dtsflow.ranks.group import Group
 from dtsflow.ranks.launcher import launched_size
 

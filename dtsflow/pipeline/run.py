@@ -21,7 +21,7 @@ from dtsflow.pipeline.phase_plan import PhasePlan
 from dtsflow.pipeline.plan import Plan
 from dtsflow.pipeline.resources import Resources
 from dtsflow.pipeline.run_folder import RunFolder
-from dtsflow.ranks.collective import is_failure, reason_of
+from dtsflow.ranks.failure import is_failure, reason_of
 from dtsflow.ranks.group import Group, SingleProcess
 from dtsflow.report.bad_samples import BadRow, BadSampleLog
 from dtsflow.report.counters import Counters

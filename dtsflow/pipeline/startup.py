@@ -14,8 +14,9 @@ from dtsflow.pipeline.pipeline import Pipeline
 from dtsflow.pipeline.plan import Plan
 from dtsflow.pipeline.planner import plan_run
 from dtsflow.pipeline.run_folder import RunFolder, run_path
-from dtsflow.ranks.collective import agree, ending_all, together
+from dtsflow.ranks.collective import agree, together
 from dtsflow.ranks.config import Auto
+from dtsflow.ranks.failure import ending_all
 from dtsflow.ranks.group import Group, broadcast
 
 

@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from dtsflow.errors import RanksError
-from dtsflow.ranks.collective import ranks_text, tell
+from dtsflow.ranks.collective import ranks_text
+from dtsflow.ranks.failure import tell
 
 
 def write_note(path: Path, note: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from dtsflow.config.configurable import configurable
 from dtsflow.errors import MissingPartError, RanksError
-from dtsflow.ranks.collective import tell
+from dtsflow.ranks.failure import tell
 from dtsflow.ranks.group import Group, Rank, SingleProcess
 from dtsflow.ranks.launcher import OPEN_MPI_SIZE, Whereabouts, launched_size, place
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from dtsflow.errors import StallError
 from dtsflow.ranks import Auto, Env, Mpi
-from dtsflow.ranks.collective import agree, ending_all
+from dtsflow.ranks.collective import agree
+from dtsflow.ranks.failure import ending_all
 from dtsflow.ranks.group import Group, broadcast
 from dtsflow.ranks.node_memory import node_memory
 

@@ -4,7 +4,7 @@ from typing import NoReturn
 import pytest
 
 from dtsflow.errors import CommonError, PlanError
-from dtsflow.ranks.collective import ending_all
+from dtsflow.ranks.failure import ending_all
 from dtsflow.ranks.group import Rank
 
 
