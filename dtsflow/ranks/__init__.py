@@ -2,6 +2,7 @@
 
 from dtsflow.ranks.config import Auto, Single
 from dtsflow.ranks.env import Env
+from dtsflow.ranks.group import Group, Rank
 from dtsflow.ranks.mpi import Mpi
 
-__all__ = ["Auto", "Env", "Mpi", "Single"]
+__all__ = ["Auto", "Env", "Group", "Mpi", "Rank", "Single"]
