@@ -1,5 +1,6 @@
 """Fixtures that several packages share."""
 
+import gc
 import hashlib
 import lzma
 import os
@@ -15,8 +16,10 @@ import hypothesis
 import numpy as np
 import pytest
 from fake_cuda import FakeCuda
+from shared_composition import shared
 
 from dtsflow.arena import device
+from dtsflow.config import compose
 from dtsflow.errors import MissingPartError
 from dtsflow.testing import BlockSamples, damage, write_block_volume
 from dtsflow.volume.format.extension import EXTENSION_OFFSET, About, Extension
@@ -27,7 +30,26 @@ from dtsflow.volume.format.manifest import Entry, manifest_digest, manifest_path
 hypothesis.settings.register_profile("dtsflow", deadline=None)
 hypothesis.settings.load_profile("dtsflow")
 
+# Hundreds of processes are started: what one of them compiles, the others load.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 ROOT = Path(__file__).parents[1]
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is here for good, all tests among it, out of each later collection."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compose_once() -> Iterator[None]:
+    """Let all tests share what is composed of the shipped configs: see there."""
+    with pytest.MonkeyPatch.context() as patch:
+        unchanging = [*compose._plugin_folders(), compose.shipped_conf()]
+        patch.setattr(compose, "hydra_compose", shared(unchanging))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,3 +1,5 @@
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -5,6 +7,9 @@ from dtsflow import po
 from dtsflow.cli.bench_cost import BatchOperation, Work, mixed
 from dtsflow.cli.bench_pictures import example, names, photos
 from dtsflow.po.operation import Operation
+
+# They take longer to paint than to work on.
+painted = cache(photos)
 
 
 def test_every_exported_class_but_the_chain_is_listed() -> None:
@@ -20,7 +25,7 @@ def test_every_exported_operation_has_an_example_that_runs(
 ) -> None:
     # A new operation that needs arguments has to get some in po_examples.py.
     one = example(name, *size)
-    images = photos(2, *size, 3)
+    images = painted(2, *size, 3).copy()
     assert one.label.startswith(f"{name}(")
     if isinstance(one.operation, Operation):
         assert len(Work([one.operation], list(images)).results()) == 2

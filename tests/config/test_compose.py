@@ -3,10 +3,33 @@ import sys
 import threading
 from pathlib import Path
 
+import hydra
 import pytest
+from shared_composition import shared
 
+import dtsflow.config.compose
 from dtsflow.config.compose import compose, config_folders, shipped_conf
 from dtsflow.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def _by_hydra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compose everything anew here, by Hydra itself."""
+    monkeypatch.setattr(dtsflow.config.compose, "hydra_compose", hydra.compose)
+
+
+EXPERIMENTS = sorted(file.stem for file in (shipped_conf() / "experiment").glob("*.yaml"))
+CHOSEN = ("po=imagenet_val", "seed=3", "reader=streaming", "+reader.mix_samples=9", "~tail")
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_what_tests_share_is_what_hydra_composes(
+    monkeypatch: pytest.MonkeyPatch, experiment: str
+) -> None:
+    lists = [[f"+experiment={experiment}", *CHOSEN[:count]] for count in range(len(CHOSEN) + 1)]
+    wanted = [compose(words) for words in lists]
+    monkeypatch.setattr(dtsflow.config.compose, "hydra_compose", shared(config_folders()))
+    assert [compose(words) for words in (*lists, *lists)] == [*wanted, *wanted]
 
 
 def refusal(*overrides: str) -> str:

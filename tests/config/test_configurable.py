@@ -69,7 +69,7 @@ def test_what_is_outside_is_not_even_imported(target: str) -> None:
     ("target", "message"),
     [
         ("dtsflow.po.CentreCrop", "Did you mean 'CenterCrop'?"),
-        ("dtsflow.station.double_buffer.DoubleBuffer", "no configurable class 'Turns'"),
+        ("dtsflow.station.double_buffer.DoubleBuffer", "no configurable class 'DoubleBuffer'"),
         ("dtsflow.po.crop.Annotated", "no configurable class 'Annotated'"),
         ("dtsflow.nothing.X", "there is no module 'dtsflow.nothing'"),
     ],

@@ -137,8 +137,8 @@ def test_a_run_of_weights_and_its_half_precision_twin_are_cast_in_one_call(
 LAYERS = ["FC_WEIGHT", "FIRST_CONV", "DEEP_CONV"]
 
 
-@pytest.mark.parametrize("source", cast.FLOATS, ids=str)
-@pytest.mark.parametrize("target", cast.FLOATS, ids=str)
+@pytest.mark.parametrize("source", sorted(cast.FLOATS, key=str), ids=str)
+@pytest.mark.parametrize("target", sorted(cast.FLOATS, key=str), ids=str)
 def test_a_run_longer_than_one_piece_is_cast_whole(
     source: DType, target: DType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
