@@ -67,7 +67,7 @@ def test_a_face_that_is_filled_late_lists_its_names_and_refuses_others(module: s
 
 
 def test_tensors_and_memory_may_each_be_imported_first() -> None:
-    """Their packages need each other's files, and neither may have to be there before."""
+    """Their packages need each other, and neither may have to be there before."""
     folders = ("memory", "tensor")
     files = [file for folder in folders for file in sorted((PACKAGE / folder).glob("[!_]*.py"))]
     code = """

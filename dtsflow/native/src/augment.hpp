@@ -1,4 +1,4 @@
-// One step of several kinds, which its own numbers choose: see dtsflow/po/substep.py.
+// One step of several kinds, which its own numbers choose: see dtsflow/po/augment.py.
 #pragma once
 
 #include "step.hpp"

@@ -1,5 +1,5 @@
 // The choices of each kind of drawing; `choose` of drawing.hpp finds the right one. Numbers
-// are the drawing's, as dtsflow/native/drawing.py lists them.
+// are the drawing's, as dtsflow/native/core.py lists them.
 #pragma once
 
 #include <cmath>
@@ -34,7 +34,7 @@ struct Shown {
   double sampling, fill;
 };
 
-// dtsflow/po/warp.py's `maps`: a linear part about the middle of an image, which then moves
+// dtsflow/po/affine.py's `maps`: a linear part about the middle of an image, which then moves
 // to the right and down.
 Map map_of(const Linear &linear, double right, double down, Size size, const Shown &shown);
 

@@ -7,7 +7,7 @@
 namespace dtsflow {
 namespace {
 
-// Their numbers are those of dtsflow/po/augmentation.py.
+// Their numbers are those of dtsflow/po/augment.py.
 enum Augmentation : int {
   kIdentity,
   kShearX,
@@ -65,7 +65,7 @@ void put_mix(int which, float factor, StepParams &params) {
   put(made, params, 1);
 }
 
-// The row of dtsflow/po/augmentation.py's `substeps`.
+// The row of dtsflow/po/augment.py's `substeps`.
 void put_substep(int which, double magnitude, Size size, const Shown &shown, StepParams &params) {
   const auto factor = static_cast<float>(1.0 + magnitude);
   const auto begin = [&](StepKind kind) { params.own[0] = static_cast<std::int32_t>(kind); };

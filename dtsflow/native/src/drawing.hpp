@@ -8,7 +8,7 @@
 
 namespace dtsflow {
 
-// The numbers are part of the interface: dtsflow/native/drawing.py names them too, and
+// The numbers are part of the interface: dtsflow/native/core.py names them too, and
 // says which numbers each kind takes. The arithmetic is that of the operation's `draw`.
 enum class DrawKind : int {
   resized_crop = 0,

@@ -10,7 +10,7 @@ bool is_possible(const Size &size) {
          size.width <= kMostSide && size.height * size.width <= kMaxPixels;
 }
 
-// As dtsflow/po/shrink.py: one part in how many the first step's JPEG is decoded at.
+// As dtsflow/po/resize.py: one part in how many the first step's JPEG is decoded at.
 int scale_for(const StepParams &first) {
   for (const int scale : {8, 4, 2}) {
     if (first.h / scale >= first.out_h && first.w / scale >= first.out_w) return scale;

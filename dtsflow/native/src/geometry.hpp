@@ -5,7 +5,7 @@
 
 namespace dtsflow {
 
-// The numbers are part of the interface: dtsflow/po/border.py and warp.py name them too.
+// The numbers are part of the interface: dtsflow/po/geometry.py and warp.py name them too.
 enum class Border : std::int32_t { constant, edge, reflect, symmetric };
 enum class Sampling : std::int32_t { nearest, bilinear, corner };
 
@@ -17,7 +17,7 @@ struct Frame {
 };
 
 // Pixel (x, y) shows the point (xx * x + xy * y + x0, yx * x + yy * y + y0), in 2^-24 of a
-// pixel of the image: see dtsflow/po/warp.py.
+// pixel of the image: see dtsflow/po/affine.py.
 struct Map {
   std::int64_t xx, xy, x0, yx, yy, y0;
   Sampling sampling;

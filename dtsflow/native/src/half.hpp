@@ -44,7 +44,7 @@ DTSFLOW_INLINE float from_bfloat16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-// Rounded to nearest even; as dtsflow/tensor/bfloat16.py.
+// Rounded to nearest even; as dtsflow/tensor/dtype.py.
 DTSFLOW_INLINE std::uint16_t to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return static_cast<std::uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);

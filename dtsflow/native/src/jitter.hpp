@@ -1,4 +1,4 @@
-// Brightness, contrast, saturation and hue, as dtsflow/po/jitter.py defines them.
+// Brightness, contrast, saturation and hue, as dtsflow/po/color.py defines them.
 #pragma once
 
 #include "step.hpp"

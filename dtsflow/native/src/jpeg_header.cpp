@@ -8,7 +8,7 @@
 namespace dtsflow {
 namespace {
 
-constexpr int kMaxScans = 500;  // as dtsflow/decode/policy.py
+constexpr int kMaxScans = 500;  // as dtsflow/decode/decoder.py
 constexpr std::int64_t kMaxWork = std::int64_t{1} << 32;  // pixels times scans
 
 // What libjpeg-turbo decodes to RGB just as the reference does: baseline, extended and

@@ -6,7 +6,7 @@
 
 namespace dtsflow {
 
-// No image may have more; dtsflow/decode/policy.py has the same.
+// No image may have more; dtsflow/decode/decoder.py has the same.
 inline constexpr std::int64_t kMaxPixels = 178'956'970;
 
 struct JpegFacts {
@@ -16,7 +16,7 @@ struct JpegFacts {
 };
 
 // Read a JPEG's header and check that the file is whole, by the same rules as the
-// reference (dtsflow/decode/jpeg.py). False for whatever those rules refuse and whatever
+// reference (dtsflow/decode/jpeg_header.py). False for whatever those rules refuse and whatever
 // is not decoded here (no JPEG, arithmetic coding, 12 bits, four components, uncommon
 // sampling): the reference then decodes it, or says what is wrong with it.
 bool read_jpeg(const std::uint8_t *data, std::size_t size, JpegFacts &facts);

@@ -1,4 +1,4 @@
-// Normal noise on every pixel and channel, as dtsflow/po/noise.py defines it.
+// Normal noise on every pixel and channel, as dtsflow/po/blur.py defines it.
 #pragma once
 
 #include "step.hpp"

@@ -301,7 +301,7 @@ Status antialiased(const View &view, int height, int width, std::uint8_t *out,
   }
   if (!high) return scale_width(view, width, out, out_stride, scratch.across);
   if (!wide) return scale_height(view, height, out, out_stride, scratch.down);
-  // The order is part of the definition, since each pass rounds: see po/resample.py.
+  // The order is part of the definition, since each pass rounds: see po/geometry.py.
   const bool height_first =
       height < view.height &&
       std::int64_t{view.height} - height > 2 * (std::int64_t{view.width} - width);

@@ -1,4 +1,4 @@
-// Scale an image, in the two exactly defined ways of dtsflow/po/resample.py.
+// Scale an image, in the two exactly defined ways of dtsflow/po/geometry.py.
 #pragma once
 
 #include "buffer.hpp"

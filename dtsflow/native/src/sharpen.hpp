@@ -1,4 +1,4 @@
-// An image mixed with a smoothed one, as dtsflow/po/sharpness.py defines it.
+// An image mixed with a smoothed one, as dtsflow/po/augment.py defines it.
 #pragma once
 
 #include "step.hpp"

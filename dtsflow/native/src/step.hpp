@@ -9,7 +9,7 @@
 
 namespace dtsflow {
 
-// The numbers are part of the interface: dtsflow/native/steps.py names them too.
+// The numbers are part of the interface: dtsflow/native/core.py names them too.
 enum class StepKind : int {
   scale = 0,  // cut the window, then scale it antialiased
   scale_plain = 1,

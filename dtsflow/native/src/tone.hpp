@@ -1,4 +1,4 @@
-// Values by tables, and gray: see dtsflow/po/grayscale.py, autocontrast.py and levels.py.
+// Values by tables, and gray: see dtsflow/po/color.py, autocontrast.py and levels.py.
 #pragma once
 
 #include "step.hpp"
