@@ -281,18 +281,18 @@ def test_max_steps_counts_the_steps_of_this_process(
 # The consumer says that it has batch (1, 6), and holds it till a signal was handled.
 SCRIPT = """
 import queue, sys, threading
-from dtsflow.cli import entry, signals
+from dtsflow.cli import entry, run
 from dtsflow.consumer.digest import Digesting
-from dtsflow.reader import block_reader
-from dtsflow.station.double_buffer import Turns
+from dtsflow.reader import block_io
+from dtsflow.station.double_buffer import DoubleBuffer
 handled = queue.SimpleQueue()
-handle, take = signals.Signals._came, Digesting.take
+handle, take = run.Signals._came, Digesting.take
 
 def handling(self, number, frame):
     handle(self, number, frame)
     handled.put(number)
 
-signals.Signals._came = handling
+run.Signals._came = handling
 """
 
 HOLDING = """
@@ -314,14 +314,14 @@ def slow(*arguments, stop):
         never.wait(0.05)
     return False
 
-block_reader.read_into = slow
-wait = Turns.wait
+block_io.read_into = slow
+wait = DoubleBuffer.wait
 
 def waiting(self, *arguments):
     print("ready", flush=True)
     return wait(self, *arguments)
 
-Turns.wait = waiting
+DoubleBuffer.wait = waiting
 """
 
 END = "sys.exit(entry.main())"

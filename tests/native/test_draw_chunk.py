@@ -334,7 +334,7 @@ def recipe_of_flips(pixels: tuple[int, int] = (2, 3), out: tuple[int, int] = (2,
         program_of_flips(1),
         core.Drawings([(DrawKind.FLIP, 0, [1.0])]),
         pixels,
-        apply_orientation=False,
+        turns=False,
         shrinks=False,
         out=out,
     )
@@ -408,7 +408,7 @@ def test_a_recipe_refuses_what_it_does_not_know(drawing: list[Any], message: str
             program_of_flips(1),
             core.Drawings(drawing),
             (1, 1),
-            apply_orientation=False,
+            turns=False,
             shrinks=False,
             out=(1, 1),
         )

@@ -227,11 +227,11 @@ def test_a_run_collected_inside_its_io_thread_is_closed_there(
 COLLECT_UNDER_A_LOCK = """
 import gc, sys, threading
 import dtsflow
-from dtsflow.station.double_buffer import Turns
+from dtsflow.station.double_buffer import DoubleBuffer
 
 gc.disable()
 delivered, entered, gate = threading.Event(), threading.Event(), threading.Event()
-finish = Turns.finish
+finish = DoubleBuffer.finish
 
 def finishing(turns, step):
     if step == 1:
@@ -242,7 +242,7 @@ def finishing(turns, step):
             gc.collect()
     finish(turns, step)
 
-Turns.finish = finishing
+DoubleBuffer.finish = finishing
 run = dtsflow.open({"volume": {"path": sys.argv[1]}, "batch_size": 4, "workers": 3})
 batches = iter(run.epoch(0))
 next(batches)

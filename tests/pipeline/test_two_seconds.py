@@ -15,7 +15,7 @@ import atexit, sys, threading, time
 own = lambda: sorted(t.name for t in threading.enumerate() if t.name.startswith("dtsflow"))
 atexit.register(lambda: print("left", own(), flush=True))
 import dtsflow
-from dtsflow.reader import block_reader
+from dtsflow.reader import block_io
 from dtsflow.station.filler import Filler
 
 def ready():
@@ -34,11 +34,11 @@ def slow(*arguments, stop):
         time.sleep(0.05)  # the time of a piece
     return False
 
-block_reader.read_into = slow
+block_io.read_into = slow
 """
 
 HUNG_DISK = """
-block_reader.read_into = lambda *arguments, stop: threading.Event().wait()
+block_io.read_into = lambda *arguments, stop: threading.Event().wait()
 """
 
 WHEN_WAITING = """
@@ -49,7 +49,7 @@ def tell():
         while frame:
             names.append((frame.f_code.co_filename.rsplit("/", 1)[-1], frame.f_code.co_name))
             frame = frame.f_back
-        if ("turns.py", "wait") in names:
+        if ("double_buffer.py", "wait") in names:
             return ready()
         time.sleep(0.01)
 

@@ -10,8 +10,8 @@ from dtsflow.ranks.file_rendezvous import LivenessLock, has_died
 HOLDING = """
 import sys
 from pathlib import Path
-from dtsflow.ranks.file_rendezvous import Presence
-presence = Presence(Path(sys.argv[1]))
+from dtsflow.ranks.file_rendezvous import LivenessLock
+presence = LivenessLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.readline()
 presence.leave()
