@@ -21,7 +21,7 @@ Sides = tuple[int | None, ...]
 
 
 class Place(Enum):
-    """Where the bytes of a field live."""
+    """The memory in which the bytes of a field live."""
 
     DISK = "disk"
     HOST = "host"
@@ -65,16 +65,16 @@ class Field:
     dtype: DType
 
     def spec(self, place: Place) -> FieldSpec:
-        """This field as one of a record."""
+        """Return this field as one of a record."""
         return FieldSpec(self.name, self.shape, self.dtype, place)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row."""
+        """Return the bytes of one row."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def empty(self, rows: int) -> npt.NDArray[Any]:
-        """Memory for so many rows."""
+        """Allocate memory for so many rows."""
         return np.empty((rows, *self.shape), self.dtype.numpy)
 
 
@@ -92,7 +92,7 @@ class ImageSpec:
         return f"{self.dtype.value}[{sides}x{self.channels}]"
 
     def field(self, name: str, place: Place) -> FieldSpec:
-        """This image as a field of a record."""
+        """Return this image as a field of a record."""
         return FieldSpec(name, (self.height, self.width, self.channels), self.dtype, place)
 
 

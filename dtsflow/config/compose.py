@@ -60,14 +60,14 @@ class Composed:
 
 
 def shipped_conf() -> Path:
-    """The folder of our own configs: in a wheel, or in a checkout."""
+    """Return the folder of our own configs: in a wheel, or in a checkout."""
     package = Path(__file__).parents[1]
     inside = package / "conf"
     return inside if inside.is_dir() else package.parent / "conf"
 
 
 def config_folders(extra: Path | None = None) -> list[Path]:
-    """The folders that are searched, first match first.
+    """Return the folders that are searched, first match first.
 
     Raises:
         ConfigError: `extra` is not a folder.
@@ -111,7 +111,7 @@ def compose(
 
 
 def quoted(override: str) -> str:
-    """`override`, its value in quotes if Hydra's grammar cannot read it as it stands.
+    """Return `override`, its value in quotes if Hydra's grammar cannot read it as is.
 
     So paths with spaces, accents, `~` or `=` need no quotes within quotes.
 
@@ -135,7 +135,7 @@ def quoted(override: str) -> str:
 
 
 def _with_entries(values: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
-    """`values` with single entries of lists changed, which Hydra's overrides cannot do.
+    """Return `values` with single entries of lists changed, as Hydra cannot do.
 
     Raises:
         ConfigError: There is no such list or entry.
@@ -202,7 +202,7 @@ def search(folders: Sequence[Path]) -> Iterator[None]:
 
 
 def _plugin_folders() -> list[Path]:
-    """The `conf` folders of installed plugins."""
+    """Return the `conf` folders of installed plugins."""
     folders = []
     for package in sorted(plugin_packages()):
         spec = importlib.util.find_spec(package)
@@ -212,7 +212,7 @@ def _plugin_folders() -> list[Path]:
 
 
 def explain(error: Exception, overrides: Sequence[str], folders: Sequence[Path]) -> str:
-    """One line that says what Hydra refused, with the nearest name that exists."""
+    """Explain in one line what Hydra refused, with the nearest name that exists."""
     text = str(error).strip()
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = str(error.missing_cfg_file).partition("/")

@@ -42,7 +42,7 @@ def is_configurable(value: object) -> bool:
 
 
 def plugin_packages() -> frozenset[str]:
-    """Top-level packages that installed plugins advertise under `dtsflow.plugins`."""
+    """Return the top-level packages that plugins advertise under `dtsflow.plugins`."""
     return frozenset(point.value.partition(":")[0].partition(".")[0] for point in _plugin_points())
 
 

@@ -83,7 +83,7 @@ def _of_optimizer(config: PlanConfig) -> Iterator[tuple[Region, str]]:
 
 
 def _region(value: Any) -> Any:
-    """The region of that name, for pydantic to check that it is one."""
+    """Look up the region of that name, for pydantic to check that it is one."""
     if not isinstance(value, str):
         return value
     try:
@@ -111,7 +111,7 @@ class Form:
     dtype: DType
 
     def variant(self) -> Variant:
-        """The same with all four sides."""
+        """Return the same form with all four sides."""
         return Variant(Shape.from_logical(self.shape), self.dtype)
 
 
@@ -151,7 +151,7 @@ class Budget:
     plan_config: PlanConfig | None = None
 
     def allowed_bytes(self) -> int:
-        """The limit in bytes."""
+        """Return the limit in bytes."""
         return memory_limit() if self.limit == "auto" else self.limit
 
     def check(self, entries: Mapping[str, int]) -> None:
@@ -175,7 +175,7 @@ def device_plan(
     inputs: Sequence[InputBuffer],
     reserve: Callable[[MemoryPlan], None] = lambda _: None,
 ) -> MemoryPlan:
-    """The finished plan; `inputs` are the forms of a batch, the main one first.
+    """Return the finished plan; `inputs` are the forms of a batch, the main one first.
 
     Ids are given in this order: input buffers, baseline tensors if `budget` has a
     `plan_config`, declared tensors, and what `reserve` allocates for the arena. The

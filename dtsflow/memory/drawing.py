@@ -189,7 +189,7 @@ def _label(
 
 
 def _columns() -> tuple[tuple[float, str], ...]:
-    """Where each column of text is anchored, and by which end of a text."""
+    """Return where each column of text is anchored, and by which end of a text."""
     words = ((_NAME, "start"), (_FAMILY, "start"))
     return *words, *((x, "end") for x in (_SIZE, _SHARE, _OFFSET, _COUNT))
 

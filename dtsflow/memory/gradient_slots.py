@@ -27,7 +27,7 @@ class GradientSlots:
     def slot(
         self, number: int, shape: Shape, dtype: DType, variants: Sequence[Variant] = ()
     ) -> DTensor:
-        """The tensor of a slot: a new one, or the one that it has been given already.
+        """Return the tensor of a slot: a new one, or the one that it was given already.
 
         Raises:
             MemoryPlanError: There is no such slot, it has another form, or the plan

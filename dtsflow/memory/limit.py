@@ -14,7 +14,7 @@ _ROOT = Path("/")
 
 
 def memory_limit(root: Path = _ROOT) -> int:
-    """Bytes that this process may use: physical memory, or less in a control group.
+    """Return the bytes this process may use: all memory, or a control group's limit.
 
     Where the system tells neither it is the largest number an index can have.
     """
@@ -26,7 +26,7 @@ def memory_limit(root: Path = _ROOT) -> int:
 
 
 def cpu_limit(root: Path = _ROOT) -> int:
-    """CPUs that this process may use, at least 1: its affinity, or a group's quota.
+    """Return the CPUs this process may use, at least 1: its affinity, or a quota.
 
     A quota of one and a half CPUs counts as 2: the second one is there half the time.
     """

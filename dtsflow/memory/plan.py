@@ -29,7 +29,7 @@ _FAMILIES: Final = {
 
 
 def _of_layers(family: str) -> dict[str, tuple[Region, Region]]:
-    """A family whole, and its two halves: what does not decay lies before what does."""
+    """Return a family and its two halves: what does not decay lies before the rest."""
     letter = _FAMILIES[family]
     first, last = Region[f"{letter}_BN_BIAS"], Region[f"{letter}_DEEP_CONV"]
     return {
@@ -63,7 +63,7 @@ over ranks; the first, of the deep convolutions, carries the step's results alon
 
 
 def named_range(name: str) -> tuple[Region, Region]:
-    """The first and last region of a run.
+    """Return the first and last region of a run.
 
     Raises:
         MemoryPlanError: No run has that name.
@@ -92,12 +92,12 @@ class InputBuffer:
 
     @property
     def labels(self) -> Variant:
-        """The labels, one INT32 for each image."""
+        """Return the labels, one INT32 for each image."""
         return Variant(Shape.from_logical((self.batch,)), DType.INT32)
 
     @property
     def images(self) -> Variant:
-        """The pixels of the whole batch."""
+        """Return the pixels of the whole batch."""
         return Variant(replace(self.image, n=self.batch), self.dtype)
 
 
@@ -210,18 +210,18 @@ class MemoryPlan:
 
     @property
     def total_bytes(self) -> int:
-        """Size of the arena that holds the whole plan."""
+        """Return the size of the arena that holds the whole plan."""
         return sum(tensor.slot_bytes for tensor in self.tensors)
 
     @property
     def tensors(self) -> tuple[DTensor, ...]:
-        """Every tensor, in memory order."""
+        """Return every tensor, in memory order."""
         self._expect_final()
         return tuple(self._tensors)
 
     @property
     def zone_bytes(self) -> int:
-        """Size of one input zone, labels and data: what a single copy moves.
+        """Return the size of one input zone, labels and data: what one copy moves.
 
         Raises:
             MemoryPlanError: The two zones differ.
@@ -251,20 +251,20 @@ class MemoryPlan:
         )
 
     def region_tensors(self, region: Region) -> tuple[DTensor, ...]:
-        """The tensors of a region, in memory order, with their offsets."""
+        """Return the tensors of a region, in memory order, with their offsets."""
         return tuple(tensor for tensor in self.tensors if tensor.region is region)
 
     def region_offset(self, region: Region) -> int:
-        """Where a region begins; an empty one begins where the next tensor does."""
+        """Return where a region begins; if empty, where the next tensor does."""
         return self.range(region, region)[0]
 
     def region_bytes(self, region: Region) -> int:
-        """Size of a region, 0 if nothing is in it."""
+        """Return the size of a region, 0 if nothing is in it."""
         start, stop = self.range(region, region)
         return stop - start
 
     def range(self, first: Region, last: Region) -> Span:
-        """Where the run of regions from `first` to `last` inclusive starts and stops.
+        """Return the span of the regions from `first` to `last` inclusive.
 
         Raises:
             MemoryPlanError: The plan is not final, or `first` comes after `last`.
@@ -278,7 +278,7 @@ class MemoryPlan:
         return self._spans[first][0], self._spans[last][1]
 
     def named_range(self, name: str) -> Span:
-        """Where the run of regions that `NAMED_RANGES` calls `name` starts and stops.
+        """Return the span of the regions that `NAMED_RANGES` calls `name`.
 
         Raises:
             MemoryPlanError: The plan is not final, or no run has that name.
@@ -286,7 +286,7 @@ class MemoryPlan:
         return self.range(*named_range(name))
 
     def digest(self) -> str:
-        """SHA-256, in hex, over the place and forms of every slot, not its name."""
+        """Return the SHA-256 (hex) of each slot's offset and forms, not its name."""
         hashed = hashlib.sha256()
         for t in self.tensors:
             slot = f"{t.id} {t.region.name} {t.shape} {t.dtype.value} {t.slot_bytes} {t.offset}"
@@ -299,7 +299,7 @@ class MemoryPlan:
         return draw(self.tensors, self.total_bytes)
 
     def diff(self, other: "MemoryPlan") -> str:
-        """What is different in `other`, a later plan; see `differences`."""
+        """Describe what is different in `other`, a later plan; see `differences`."""
         return differences(self.tensors, other.tensors)
 
     def svg(self) -> str:

@@ -46,7 +46,7 @@ class Region(Enum):
 
     @classmethod
     def named(cls, name: str) -> "Region":
-        """The region with that name.
+        """Return the region with that name.
 
         Raises:
             MemoryPlanError: There is none; the message has the nearest name.
@@ -131,7 +131,7 @@ _SPARE: Final = 16  # bytes; upstream reserves them, and offsets must equal its 
 
 
 def channel_alignment(dtype: DType, region: Region) -> int:
-    """The number that the channels of a tensor are padded to a multiple of."""
+    """Return the number that a tensor's channels are padded to a multiple of."""
     if dtype in HALF and region in _INPUTS:
         return 4
     if dtype in HALF and region in _FEATURES:
@@ -142,13 +142,13 @@ def channel_alignment(dtype: DType, region: Region) -> int:
 
 
 def padded_channels(channels: int, dtype: DType, region: Region) -> int:
-    """Channels as stored, padding included."""
+    """Return the channels as stored, padding included."""
     alignment = channel_alignment(dtype, region)
     return -(-channels // alignment) * alignment
 
 
 def slot_bytes(shape: Shape, dtype: DType, region: Region) -> int:
-    """Bytes to reserve for a tensor: a multiple of 256, never less than it needs."""
+    """Return the bytes to reserve for a tensor: enough, and a multiple of 256."""
     elements = shape.n * shape.h * shape.w * padded_channels(shape.c, dtype, region)
     if dtype.itemsize == 1:
         return align256(elements + _SPARE)
@@ -182,7 +182,7 @@ _SINGLE_FEATURES: Final = (Region.F_FEATURE_FP32, Region.F_GRAD_SLOT_FP32)
 
 @configurable
 class PlanConfig:
-    """How a model is trained, as far as memory is concerned.
+    """The way a model is trained, as far as memory is concerned.
 
     Attributes:
         amp: Half precision: working weights, gradients and features of 16 bits.
@@ -198,21 +198,21 @@ class PlanConfig:
 
     @property
     def has_momentum(self) -> bool:
-        """Whether every weight has a first moment."""
+        """Tell whether every weight has a first moment."""
         return self.optimizer in _MOMENTUM
 
     @property
     def is_adam(self) -> bool:
-        """Whether every weight has a second moment."""
+        """Tell whether every weight has a second moment."""
         return self.optimizer in _ADAM
 
     @property
     def is_lars(self) -> bool:
-        """Whether the weights that decay have norms."""
+        """Tell whether the weights that decay have norms."""
         return self.optimizer in _LARS
 
     def allows(self, region: Region) -> bool:
-        """Whether a plan for this configuration may use `region`."""
+        """Tell whether a plan for this configuration may use `region`."""
         return not any(self._unmet(region))
 
     def check(self, region: Region) -> None:

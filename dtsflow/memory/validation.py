@@ -42,7 +42,7 @@ def validate(tensors: Sequence[DTensor], config: PlanConfig | None = None) -> No
 
 
 def check_region_order(tensors: Iterable[DTensor]) -> None:
-    """Regions begin one after the other, in the order of `Region`."""
+    """Check that regions begin one after the other, in the order of `Region`."""
     bases: dict[Region, int] = {}
     for tensor in tensors:
         bases[tensor.region] = min(tensor.offset, bases.get(tensor.region, tensor.offset))
@@ -55,7 +55,7 @@ def check_region_order(tensors: Iterable[DTensor]) -> None:
 
 
 def check_contiguity(tensors: Iterable[DTensor]) -> None:
-    """Each slot begins where the one before it ends, from byte 0 on.
+    """Check that each slot begins where the one before it ends, from byte 0 on.
 
     So a run of regions is one piece, and one copy moves a zone's labels and data.
     """
@@ -70,7 +70,7 @@ def check_contiguity(tensors: Iterable[DTensor]) -> None:
 
 
 def check_layers(tensors: Iterable[DTensor], config: PlanConfig | None = None) -> None:
-    """Every weight has its gradient, and moments and copies, in slots like its own.
+    """Check that weights have gradients, moments and copies, in slots like their own.
 
     Slots are alike when they have as many elements, so that a flat kernel over two runs
     meets a weight and its helper at one index. Which helpers there must be, `config`
@@ -89,7 +89,7 @@ def check_layers(tensors: Iterable[DTensor], config: PlanConfig | None = None) -
 
 
 def check_alignment(tensors: Iterable[DTensor]) -> None:
-    """Every offset is a multiple of 256 bytes."""
+    """Check that every offset is a multiple of 256 bytes."""
     for tensor in tensors:
         if tensor.offset % ALIGN:
             raise MemoryPlanError(
@@ -115,7 +115,7 @@ def _check_alike(slots: Mapping[Region, Sequence[DTensor]], name: str, layer: st
 
 
 def _elements(tensor: DTensor) -> int:
-    """Elements of the whole slot, spare ones included."""
+    """Return the elements of the whole slot, spare ones included."""
     return tensor.slot_bytes // tensor.dtype.itemsize
 
 

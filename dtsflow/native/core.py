@@ -25,12 +25,12 @@ SWITCH = "DTSFLOW_NATIVE"  # 0: the reference path runs, as if the core had not 
 
 
 def load() -> ModuleType | None:
-    """The compiled core, None where it is absent or switched off."""
+    """Return the compiled core, None where it is absent or switched off."""
     return _find()[0]
 
 
 def why_absent() -> str:
-    """Why `load` gives None, and what to do; empty where it gives the core."""
+    """Explain why `load` gives None, and what to do; empty where it gives the core."""
     return _find()[1]
 
 
@@ -92,7 +92,7 @@ class StepKind(IntEnum):
 
 
 class Status(IntEnum):
-    """What became of a sample; status.hpp has the same."""
+    """The result of a sample; status.hpp has the same."""
 
     OK = 0
     NOT_OURS = 1
@@ -107,7 +107,7 @@ CASTS = {DType.UINT8: 0, DType.FP16: 1, DType.BF16: 2, DType.FP32: 3}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finish:
-    """How a pixel becomes an element of the batch.
+    """The step from a pixel to an element of the batch.
 
     Attributes:
         dtype: Type of the elements.
@@ -127,7 +127,7 @@ AS_STORED = Finish(DType.UINT8, _NONE, _NONE, np.empty(0, np.uint8))
 
 
 class DrawKind(IntEnum):
-    """How one operation chooses its parameters; drawing.hpp has the same.
+    """The way one operation chooses its parameters; drawing.hpp has the same.
 
     Each takes some numbers. Where what comes out has a size of its own, its height and
     width come first. A range is two numbers: where it begins and how far it reaches. A

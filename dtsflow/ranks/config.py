@@ -23,7 +23,7 @@ class Single:
     """This process is the whole run."""
 
     def join(self, folder: Path | None = None, environ: Mapping[str, str] | None = None) -> Group:  # noqa: ARG002  # others meet there
-        """The group of this process alone; `environ` stands in for the process's own.
+        """Return the group of this process alone; `environ` replaces the process's own.
 
         Raises:
             RanksError: A launcher started several processes; each would deliver every
@@ -71,13 +71,13 @@ class Auto:
         return self.kind(environ).join(folder, environ)
 
     def simulated(self) -> Rank | None:
-        """The first rank of the run that `simulate` makes up; None without it."""
+        """Return the first rank of the run that `simulate` asks for, or None."""
         if self.simulate is None:
             return None
         return Rank(index=0, size=self.simulate, local_size=min(self.simulate, self.per_node))
 
     def kind(self, environ: Mapping[str, str]) -> Single | Mpi | Env:
-        """Which kind that is."""
+        """Return the kind that the environment speaks of."""
         launched = launched_size(environ)
         if launched is None:
             return Single()

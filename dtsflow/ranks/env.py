@@ -51,7 +51,7 @@ class Env:
 
 
 def launch_name(environ: Mapping[str, str]) -> str:
-    """What tells this start of processes from any other, the same for all of them.
+    """Name this start of processes unlike any other, the same for all of them.
 
     Raises:
         RanksError: The environment has no such thing.
@@ -94,21 +94,21 @@ class EnvGroup:
 
     @property
     def rank(self) -> Rank:
-        """Which of them this process is."""
+        """Return which of them this process is."""
         return self._rank
 
     @property
     def is_alone(self) -> bool:
-        """It never is."""
+        """Return False: there are always others."""
         return False
 
     @property
     def peers(self) -> Sequence[int]:
-        """The ranks on this node, by their local index."""
+        """Return the ranks on this node, by their local index."""
         return self._peers
 
     def gather_texts(self, text: str, *, timeout_s: float | None = None) -> list[str]:
-        """The texts of all ranks, in their order, on every rank.
+        """Return the texts of all ranks, in their order, on every rank.
 
         Raises:
             RanksError: A rank did not come in time; rank 0 names it.
@@ -120,7 +120,7 @@ class EnvGroup:
         self._watch.fail(reason, status)
 
     def close(self) -> None:
-        """Leave; the others may go on."""
+        """Leave the group; the others may go on."""
         self._meeting.leave()
         self._watch.close()
 

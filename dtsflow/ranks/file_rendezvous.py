@@ -51,7 +51,7 @@ def write_first(path: Path, note: Mapping[str, Any]) -> bool:
 
 
 def read_note(path: Path) -> dict[str, Any] | None:
-    """The note at `path`; None: there is none."""
+    """Read the note at `path`; None: there is none."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError:  # a share may also say that the file it had is stale now
@@ -88,7 +88,7 @@ class FileRendezvous:
         self._say("")
 
     def gather(self, text: str, timeout_s: float) -> list[str]:
-        """The texts of all processes, in order; all call it.
+        """Return the texts of all processes, in order; all call it.
 
         Raises:
             RanksError: One did not come within `timeout_s`; rank 0 names it.

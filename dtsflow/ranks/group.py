@@ -31,7 +31,7 @@ class Rank:
 
 @runtime_checkable
 class RanksConfig(Protocol):
-    """How the processes of a run find each other, as configured."""
+    """The configured way in which the processes of a run find each other."""
 
     def join(self, folder: Path | None, environ: Mapping[str, str] | None = None) -> "Group":
         """Join the processes of the run in `folder`; None: a run without a folder.
@@ -53,18 +53,18 @@ class Group(Protocol):
 
     @property
     def rank(self) -> Rank:
-        """Which of them this process is."""
+        """Return which of them this process is."""
 
     @property
     def is_alone(self) -> bool:
-        """Whether this process hears of no other."""
+        """Tell whether this process hears of no other."""
 
     @property
     def peers(self) -> Sequence[int]:
-        """The ranks on this node, by their local index."""
+        """Return the ranks on this node, by their local index."""
 
     def gather_texts(self, text: str, *, timeout_s: float | None = None) -> list[str]:
-        """The texts of all ranks, in their order, on every rank.
+        """Return the texts of all ranks, in their order, on every rank.
 
         All ranks call it, and equally often; so it is a barrier, too.
 
@@ -88,7 +88,7 @@ class Group(Protocol):
 
 
 def broadcast(group: Group, text: str) -> str:
-    """What rank 0 passes as `text`, on every rank; all ranks call it."""
+    """Return on every rank what rank 0 passes as `text`; all ranks call it."""
     return group.gather_texts(text if group.rank.index == 0 else "")[0]
 
 
@@ -105,21 +105,21 @@ class SingleProcess:
 
     @property
     def rank(self) -> Rank:
-        """Which part it does."""
+        """Return which part of the run this process does."""
         return self._rank
 
     @property
     def is_alone(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     @property
     def peers(self) -> Sequence[int]:
-        """Itself."""
+        """Return this rank alone."""
         return (self._rank.index,)
 
     def gather_texts(self, text: str, *, timeout_s: float | None = None) -> list[str]:  # noqa: ARG002
-        """Its own text."""
+        """Return its own text."""
         return [text]
 
     def abort(self, reason: str, status: int = 1) -> NoReturn:  # noqa: ARG002
@@ -127,4 +127,4 @@ class SingleProcess:
         raise RanksError(reason)
 
     def close(self) -> None:
-        """Nothing to leave."""
+        """Do nothing: there is no group to leave."""

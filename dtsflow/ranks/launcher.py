@@ -51,7 +51,7 @@ def is_mpi(variable: str) -> bool:
 
 
 def number(environ: Mapping[str, str], name: str, *, least: int) -> int:
-    """The whole number in a launcher's variable, which is there.
+    """Return the whole number in a launcher's variable, which is there.
 
     Raises:
         RanksError: It is none, or less than `least`.
@@ -67,7 +67,7 @@ def number(environ: Mapping[str, str], name: str, *, least: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """What one process tells the others of where it runs.
+    """The message of one process to the others on where it runs.
 
     Attributes:
         node: The same for two processes just where they can share memory.
@@ -83,13 +83,13 @@ class Whereabouts:
 
     @classmethod
     def here(cls, node: str = "", local_rank: int | None = None) -> "Whereabouts":
-        """Those of this process; `node` tells nodes apart that share a machine."""
+        """Describe this process; `node` tells nodes apart that share a machine."""
         affinity = getattr(os, "sched_getaffinity", None)
         cpus = sorted(affinity(0)) if affinity is not None else range(os.cpu_count() or 1)
         return cls(f"{_machine()} {node}", local_rank, tuple(cpus), cpu_limit())
 
     def to_text(self) -> str:
-        """It as one line."""
+        """Return it as one line."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -100,7 +100,7 @@ class Whereabouts:
 
 
 def place(index: int, everywhere: Sequence[Whereabouts]) -> tuple[Rank, tuple[int, ...]]:
-    """Rank `index` of a group, and the ranks on its node by their local index.
+    """Return rank `index` of a group, and its node's ranks by local index.
 
     Nodes are numbered in the order of their first ranks; on a node the launcher's
     numbers count if all have one, else the order of the ranks.
@@ -123,7 +123,7 @@ def place(index: int, everywhere: Sequence[Whereabouts]) -> tuple[Rank, tuple[in
 
 
 def _cpu_share(own: Whereabouts, node: Sequence[Whereabouts]) -> int:
-    """CPUs for one process: a CPU that k processes may use counts as 1/k for each."""
+    """Return the CPUs for one process: of a CPU that k may use, each counts 1/k."""
     users = Counter(cpu for one in node for cpu in one.cpus)
     parts = sum((Fraction(1, users[cpu]) for cpu in own.cpus), Fraction(0))
     # A quota is a part of each CPU.
@@ -131,7 +131,7 @@ def _cpu_share(own: Whereabouts, node: Sequence[Whereabouts]) -> int:
 
 
 def _machine() -> str:
-    """This machine since it was started, and the network that this process sees."""
+    """Identify this machine since its start, and the network that this process sees."""
     told = [socket.gethostname()]
     try:
         told.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())

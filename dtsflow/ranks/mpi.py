@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def process_identity() -> str:
-    """What one process tells of itself, for the others to find it."""
+    """Describe this process, for the others to find it."""
     try:
         space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115  # no path: "pid:[…]"
     except OSError:
@@ -103,7 +103,7 @@ class Mpi:
 
 
 def _started(environ: Mapping[str, str]) -> ModuleType:
-    """mpi4py's MPI, at work, unless the launcher is of another."""
+    """Return mpi4py's MPI, at work, unless the launcher is of another."""
     try:
         import mpi4py  # noqa: PLC0415
 
@@ -122,7 +122,7 @@ def _started(environ: Mapping[str, str]) -> ModuleType:
 
 
 def _library(mpi: ModuleType) -> str:
-    """Which MPI it is; it may be asked before it is started."""
+    """Name the MPI library; it may be asked before it is started."""
     version: str = mpi.Get_library_version()
     return " ".join(version.partition("\n")[0].split())
 
@@ -183,21 +183,21 @@ class MpiGroup:
 
     @property
     def rank(self) -> Rank:
-        """Which of them this process is."""
+        """Return which of them this process is."""
         return self._rank
 
     @property
     def is_alone(self) -> bool:
-        """It never is."""
+        """Return False: there are always others."""
         return False
 
     @property
     def peers(self) -> Sequence[int]:
-        """The ranks on this node, by their local index."""
+        """Return the ranks on this node, by their local index."""
         return self._peers
 
     def gather_texts(self, text: str, *, timeout_s: float | None = None) -> list[str]:
-        """The texts of all ranks, in their order, on every rank.
+        """Return the texts of all ranks, in their order, on every rank.
 
         Raises:
             RanksError: A rank did not come in time.
@@ -237,7 +237,7 @@ class MpiGroup:
         raise AssertionError  # it does not return
 
     def close(self) -> None:
-        """Nothing: MPI ends with the process."""
+        """Do nothing: MPI ends with the process."""
 
 
 def _forget_name() -> None:

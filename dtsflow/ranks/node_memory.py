@@ -25,7 +25,7 @@ _CREDENTIALS = struct.Struct("3i")  # process, user and group of a socket's othe
 
 
 def node_memory(group: Group, nbytes: int) -> npt.NDArray[np.uint8]:
-    """`nbytes` zeros at the beginning of a page, the same for all ranks of a node.
+    """Return `nbytes` zeros from a page's start, the same for all ranks of a node.
 
     All ranks of all nodes call it, with the number of their node. A rank that is alone
     on its node gets memory of its own.

@@ -79,7 +79,7 @@ def _encrypt(counters: Words, key: tuple[int, int]) -> Words:
 
 
 def _schedule(key: tuple[int, int]) -> npt.NDArray[np.uint64]:
-    """Both key words of every round: shape (rounds, 2, 1)."""
+    """Return both key words of every round: shape (rounds, 2, 1)."""
     rounds = [
         [[(word + turn * step) & _MASK32] for word, step in zip(key, _KEY_STEPS, strict=True)]
         for turn in range(ROUNDS)
@@ -110,7 +110,7 @@ PHASE = "train"  # without `phases`, a run has this one
 
 
 class Purpose(Enum):
-    """What a draw decides; the number is part of its address, so it never changes."""
+    """The use of a draw; its number is part of its address, so it never changes."""
 
     OPERATION = 1
     ORDER = 2
@@ -163,7 +163,7 @@ def key(seed: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)  # every chunk of a pass asks for the same
 def pass_words(seed: int, epoch: int, phase: int, view: int) -> tuple[int, int, int, int]:
-    """What all operations' draws of one pass have in common, for the core.
+    """Return what all operations' draws of one pass have in common, for the core.
 
     Returns:
         Both words of the key, and counter words 2 and 3 of the operation at position 0.

@@ -125,7 +125,7 @@ def batch_draws(  # noqa: PLR0913  # one argument for each field of an address
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layout:
-    """Which words of a sample are whose: block and sub of each counter, columns."""
+    """The owner of each word of a sample: block and sub of each counter, columns."""
 
     block: npt.NDArray[np.int64]
     sub: npt.NDArray[np.int64]

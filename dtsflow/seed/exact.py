@@ -145,7 +145,7 @@ ENTRIES: Final = 1 << 15
 
 @cache
 def quantiles() -> npt.NDArray[np.int16]:
-    """The table, in units of 1/4096; shape (32768,).
+    """Return the table, in units of 1/4096; shape (32768,).
 
     No entry lies nearer than 1e-5 of a unit to where it would round the other way, and
     a library's logarithm errs by less than a millionth of that.

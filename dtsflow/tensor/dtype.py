@@ -23,17 +23,17 @@ class DType(Enum):
 
     @property
     def itemsize(self) -> int:
-        """Bytes per element."""
+        """Return the bytes per element."""
         return self.numpy.itemsize
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
-        """The NumPy dtype that holds it; BF16 is carried as its 16 bits in uint16."""
+        """Return the NumPy dtype that holds it; BF16 is carried as bits in uint16."""
         return _NUMPY[self]
 
     @classmethod
     def of(cls, dtype: npt.DTypeLike) -> "DType":
-        """The element type whose NumPy dtype is `dtype`; uint16 means BF16.
+        """Return the element type whose NumPy dtype is `dtype`; uint16 means BF16.
 
         Raises:
             KeyError: No element type is stored that way.

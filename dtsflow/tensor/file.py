@@ -55,13 +55,13 @@ class Entry:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its elements."""
+        """Return the bytes of its elements."""
         n, h, w, c = self.shape
         return n * h * w * c * self.dtype.itemsize
 
     @property
     def end(self) -> int:
-        """Where the next tensor begins, or the data ends."""
+        """Return where the next tensor begins, or the data ends."""
         return self.offset + align256(self.nbytes)
 
 
@@ -69,7 +69,7 @@ _ENTRIES: Final = TypeAdapter(tuple[Entry, ...])
 
 
 def encode(entries: Sequence[Entry]) -> bytes:
-    """The file's bytes up to its data."""
+    """Return the file's bytes up to its data."""
     plain = [{**asdict(entry), "dtype": entry.dtype.value} for entry in entries]
     text = json.dumps(plain, separators=(",", ":")).encode()
     head = HEAD.pack(MAGIC, VERSION, len(text))
@@ -79,7 +79,7 @@ def encode(entries: Sequence[Entry]) -> bytes:
 
 
 def json_bytes(head: bytes) -> int:
-    """The length of the JSON, from a file's first 16 bytes.
+    """Return the length of the JSON, from a file's first 16 bytes.
 
     Raises:
         TensorFileError: They are not those of a file of tensors, of this version.
@@ -99,7 +99,7 @@ def json_bytes(head: bytes) -> int:
 
 
 def decode(index: bytes) -> tuple[Entry, ...]:
-    """The tensors of a file, from its bytes up to the end of the JSON.
+    """Read the tensors of a file, from its bytes up to the end of the JSON.
 
     Raises:
         TensorFileError: They are damaged, or place a tensor where none may lie.
@@ -182,7 +182,7 @@ def load_tensors(path: Path, *, pin: Pin | None = None) -> dict[str, Tensor]:
 
 
 def _read_index(file: BinaryIO, path: Path) -> Sequence[Entry]:
-    """The tensors of the file, which is as long as they need; leaves it at the data."""
+    """Read the file's tensors and check its length; leave it at the data."""
     size = os.fstat(file.fileno()).st_size
     try:
         head = file.read(HEAD.size)
@@ -231,7 +231,7 @@ def _read_tensor(file: BinaryIO, path: Path, entry: Entry, pin: Pin | None) -> T
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` if the block ends well."""
+    """Open a new file that takes the place of `path` if the block ends well."""
     # Hidden, in the same folder: the rename stays on one disk.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:

@@ -58,5 +58,5 @@ class Shape:
 
     @property
     def numel(self) -> int:
-        """How many elements it holds, channel padding not counted."""
+        """Return how many elements it holds, channel padding not counted."""
         return self.n * self.h * self.w * self.c

@@ -61,7 +61,7 @@ class Tensor:
 
     @classmethod
     def zeros(cls, shape: Shape, dtype: DType, *, pin: Pin | None = None) -> "Tensor":
-        """Memory of its own, all zero; page-locked if `pin` gives it.
+        """Allocate memory of its own, all zero; page-locked if `pin` gives it.
 
         Raises:
             MemoryPlanError: What `pin` gave is too little or begins elsewhere.
@@ -81,7 +81,7 @@ class Tensor:
 
     @classmethod
     def copy_of(cls, array: npt.ArrayLike, *, pin: Pin | None = None) -> "Tensor":
-        """A copy of one to four sides, batch first, channels last; see `Shape`.
+        """Copy one to four sides, batch first, channels last; see `Shape`.
 
         So the weights (O, I) of a fully connected layer are [O,1,1,I].
 
@@ -95,7 +95,7 @@ class Tensor:
 
     @classmethod
     def wrap(cls, array: npt.NDArray[Any]) -> "Tensor":
-        """The memory of `array` as a tensor, without a copy; sides as in `copy_of`.
+        """Make the memory of `array` a tensor, without a copy; sides as in `copy_of`.
 
         Raises:
             MemoryPlanError: It is not compact memory from a multiple of 256 on, or no
@@ -108,12 +108,12 @@ class Tensor:
 
     @property
     def shape(self) -> Shape:
-        """Its four sides."""
+        """Return its four sides."""
         return Shape(*self.array.shape)
 
     @property
     def bytes(self) -> npt.NDArray[np.uint8]:
-        """The same memory as one row of bytes."""
+        """Return the same memory as one row of bytes."""
         return self.array.reshape(-1).view(np.uint8)
 
     def __reduce_ex__(self, _protocol: object) -> NoReturn:
@@ -162,11 +162,11 @@ class DTensor:
 
     @property
     def forms(self) -> "tuple[DTensor, ...]":
-        """The main form and then every variant, each a descriptor of the same slot."""
+        """Return the main form, then every variant, each describing the same slot."""
         return self, *(self.as_variant(i) for i in range(len(self.variants)))
 
     def as_variant(self, i: int) -> "DTensor":
-        """The slot in the form of variant `i` (from 0), at the same place.
+        """Return the slot in the form of variant `i` (from 0), at the same offset.
 
         Raises:
             MemoryPlanError: There is no such variant.
@@ -181,43 +181,43 @@ class DTensor:
 
     @property
     def padded_c(self) -> int:
-        """Channels as stored on a device, padding included."""
+        """Return the channels as stored on a device, padding included."""
         return padded_channels(self.shape.c, self.dtype, self.region)
 
     @property
     def padded_shape(self) -> FourInts:
-        """The sides (n, h, w, c) of the array that the slot begins with."""
+        """Return the sides (n, h, w, c) of the array that the slot begins with."""
         return self.shape.n, self.shape.h, self.shape.w, self.padded_c
 
     @property
     def is_compact(self) -> bool:
-        """Whether no channel padding lies between two pixels."""
+        """Tell whether no channel padding lies between two pixels."""
         return self.padded_c == self.shape.c
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements themselves, without padding."""
+        """Return the bytes of the elements themselves, without padding."""
         return self.shape.numel * self.dtype.itemsize
 
     @property
     def compact_strides(self) -> FourInts:
-        """Strides (n, h, w, c) without channel padding, as host tensors lie."""
+        """Return strides (n, h, w, c) without channel padding, as on the host."""
         return _strides(self.shape, self.shape.c)
 
     @property
     def padded_strides(self) -> FourInts:
-        """Strides (n, h, w, c) with channel padding, as the slot is laid out."""
+        """Return strides (n, h, w, c) with channel padding, as the slot is laid out."""
         return _strides(self.shape, self.padded_c)
 
     @property
     def cudnn_dims(self) -> FourInts:
-        """The logical sides in cuDNN's order N, C, H, W."""
+        """Return the logical sides in cuDNN's order N, C, H, W."""
         n, h, w, c = self.shape
         return n, c, h, w
 
     @property
     def cudnn_strides(self) -> FourInts:
-        """The padded strides in cuDNN's order N, C, H, W; that of C is 1."""
+        """Return the padded strides in cuDNN's order N, C, H, W; that of C is 1."""
         n, h, w, c = self.padded_strides
         return n, c, h, w
 
@@ -284,7 +284,7 @@ def cast_run(
 
 
 def to_float32(values: npt.NDArray[Any], dtype: DType) -> npt.NDArray[np.float32]:
-    """The exact value of FP32, FP16, or BF16 (as uint16 bits); NaN stays NaN."""
+    """Return the exact value of FP32, FP16, or BF16 (uint16 bits); NaN stays NaN."""
     if dtype is DType.BF16:
         return (values.astype(np.uint32) << 16).view(np.float32)
     with np.errstate(invalid="ignore"):  # a signalling NaN is no accident here

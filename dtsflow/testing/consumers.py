@@ -18,7 +18,7 @@ _FIELDS = (Field("x", (1,), DType.FP64), Field("y", (1,), DType.FP64))
 def record_batch(
     rows: int = 4, *, step: int = 0, fields: Sequence[Field] = _FIELDS, missing: int = 1
 ) -> Batch:
-    """A batch of small random numbers; its last `missing` rows hold no record."""
+    """Make a batch of small random numbers; its last `missing` rows hold no record."""
     rng = np.random.default_rng(step)
     valid = np.arange(rows) < rows - missing
     arrays = {}

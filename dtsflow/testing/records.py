@@ -196,7 +196,7 @@ def _told(rank: int, ranks: int) -> Iterator[None]:
 
 
 def _of_rank(records: RecordSet, rank: Rank) -> list[bytes]:
-    """The records that a rank is given in an epoch, batch by batch."""
+    """Return the records that a rank is given in an epoch, batch by batch."""
     shuffle = record_shuffle(Shuffle.BLOCKS, records, Tail.PAD)
     order = Order(records.counts, _LANES, _LANES, seed=0, shuffle=shuffle)
     portions = Portions(order, own_lanes(records, order, rank), _LANES)
@@ -219,7 +219,7 @@ def _of_rank(records: RecordSet, rank: Rank) -> list[bytes]:
 
 
 def _streamed(records: StreamedRecords, count: int) -> list[bytes]:
-    """All records as lanes read them: some streams at once, each from its own place."""
+    """Read all records as lanes do: some streams at once, each from its own start."""
     bounds = [lane * count // _LANES for lane in range(_LANES + 1)]
     streams = [records.stream(first) for first in bounds[:-1]]
     sizes = [last - first for first, last in pairwise(bounds)]

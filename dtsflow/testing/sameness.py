@@ -18,7 +18,7 @@ FILLS = (0x00, 0xFF)  # what is not written differs between two runs over these
 
 
 def pickled(configured: T) -> T:
-    """The copy that another process would have.
+    """Return the copy that another process would have.
 
     Raises:
         AssertionError: The class is not `@configurable`, or does not pickle.
@@ -36,7 +36,7 @@ def pickled(configured: T) -> T:
 def filled(
     fields: Sequence[Field], rows: int, fill: Callable[[Arrays], None], byte: int, name: str
 ) -> dict[str, npt.NDArray[Any]]:
-    """What `fill` writes into fresh rows of these fields that held `byte` everywhere.
+    """Return what `fill` writes into fresh rows of these fields, full of `byte` before.
 
     Raises:
         AssertionError: It wrote beside the rows, or kept a view of them.
@@ -61,7 +61,7 @@ def filled(
 def whole(
     fields: Sequence[Field], rows: int, fill: Callable[[Arrays], None], name: str
 ) -> dict[str, npt.NDArray[Any]]:
-    """What `fill` writes, if that is every element, and the same each time.
+    """Return what `fill` writes, if that is every element, and the same each time.
 
     Raises:
         AssertionError: It is not.

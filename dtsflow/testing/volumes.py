@@ -17,7 +17,7 @@ Part = tuple[int, int, int]  # volume id, volumes of the set, blocks of the set
 
 
 def jpeg(width: int = 32, height: int = 24, *, seed: int = 0) -> bytes:
-    """A small valid JPEG, smooth with some noise, different for each seed."""
+    """Make a small valid JPEG, smooth with some noise, different for each seed."""
     rng = np.random.default_rng(seed)
     coarse = rng.integers(0, 256, (4, 4, 3), np.uint8)
     image = Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)

@@ -52,11 +52,11 @@ class Column:
         return len(self.values)
 
     def taken(self, numbers: npt.NDArray[np.int64]) -> "Column":
-        """The rows with these numbers, in their order."""
+        """Return the rows with these numbers, in their order."""
         return Column(self.field, self.values[numbers])
 
     def fact(self) -> bytes:
-        """All that it is, for a fingerprint."""
+        """Return all that the column is, for a fingerprint."""
         about = (self.field.name, self.field.shape, self.field.dtype.value)
         return repr(about).encode() + self.values.tobytes()
 
@@ -75,77 +75,77 @@ class DataSet(Protocol):
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """Samples of each block; read-only."""
+        """Return the number of samples of each block; read-only."""
 
     @property
     def first_ids(self) -> npt.NDArray[np.int64]:
-        """The sample_id of each block's first sample; read-only."""
+        """Return the sample_id of each block's first sample; read-only."""
 
     @property
     def num_blocks(self) -> int:
-        """Blocks, empty ones included."""
+        """Return the number of blocks, empty ones included."""
 
     @property
     def num_samples(self) -> int:
-        """Samples of all blocks."""
+        """Return the number of samples of all blocks."""
 
     @property
     def layout(self) -> Layout:
-        """How the samples are stored."""
+        """Return how the samples are stored."""
 
     @property
     def has_blocks(self) -> bool:
-        """Whether blocks can be permuted; else only single samples can."""
+        """Tell whether blocks can be permuted; else only single samples can."""
 
     @property
     def has_checksums(self) -> bool:
-        """Whether a checksum covers each byte that is read."""
+        """Tell whether a checksum covers each byte that is read."""
 
     @property
     def image(self) -> ImageSpec:
-        """One image as it will be decoded; sides are None where images differ."""
+        """Describe one image as decoded; sides are None where images differ."""
 
     @property
     def num_classes(self) -> int:
-        """Classes, also those without a sample."""
+        """Return the number of classes, also those without a sample."""
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """A name per label; the number where the set has no names."""
+        """Return a name per label; the number where the set has no names."""
 
     @property
     def names_classes(self) -> bool:
-        """Whether the set says what its classes are called."""
+        """Tell whether the set names its classes."""
 
     @property
     def known_labels(self) -> npt.NDArray[np.int32] | None:
-        """The label of every sample; None where it takes reading, see `read_labels`."""
+        """Return the label of every sample; None where `read_labels` has to read it."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What is known of each image beside its label; for most sets nothing."""
+        """Return the facts of each image beside its label; for most sets none."""
 
     @property
     def paths(self) -> Sequence[Path]:
-        """The files or folders that make the set, to show them."""
+        """Return the files or folders that make the set, to show them."""
 
     def block_of(self, sample_id: int) -> tuple[int, int]:
-        """The block that holds a sample, and the sample's index in it.
+        """Return the block that holds a sample, and the sample's index in it.
 
         Raises:
             IndexError: The set has no such sample.
         """
 
     def where(self, sample_id: int) -> str:
-        """A sample's place in words."""
+        """Describe in words where a sample lies."""
 
     def fingerprint(self) -> str:
-        """SHA-256 over what the set is; paths and times have no part in it."""
+        """Return the SHA-256 of what the set is, without paths and times."""
 
 
 @runtime_checkable
 class Source(Protocol):
-    """Where a data set comes from."""
+    """The origin of a data set."""
 
     def prepare(self) -> None:
         """Make what has to exist on disk before planning; usually nothing."""
@@ -158,7 +158,7 @@ class Source(Protocol):
 
 
 class Split(Enum):
-    """How the rows of a global batch are placed on ranks, in OneFlow's words.
+    """The way the rows of a global batch are placed on ranks, in OneFlow's words.
 
     No order depends on it: a rank is given rows of the same global batches.
     """
@@ -176,11 +176,11 @@ class Placed(Protocol):
 
     @property
     def split(self) -> Split | str:
-        """One of `Split`, or its value."""
+        """Return one of `Split`, or its value."""
 
 
 def split_of(records: object, loader: str) -> Split:
-    """What the records of `loader` say of themselves.
+    """Return the split that the records of `loader` name.
 
     Raises:
         PlanError: It is none of `Split`.

@@ -31,14 +31,14 @@ def main(out: Path) -> None:
 
 
 def write(folder: Path, seeds: dict[str, bytes]) -> None:
-    """One file a seed."""
+    """Write one file a seed."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, seed in seeds.items():
         (folder / name).write_bytes(seed)
 
 
 def with_choices(jpegs: dict[str, bytes], rng: random.Random) -> Iterator[tuple[str, bytes]]:
-    """Samples, each with the plainest program and with some drawn ones."""
+    """Yield samples, each with the plainest program and with some drawn ones."""
     samples = jpegs | {f"pixels_{size}": rng.randbytes(size) for size in (0, 1, 100, 3072)}
     for name, sample in samples.items():
         yield f"{name}_plain", sample + bytes(CHOICES)
@@ -47,7 +47,7 @@ def with_choices(jpegs: dict[str, bytes], rng: random.Random) -> Iterator[tuple[
 
 
 def seeds(rng: random.Random) -> Iterator[tuple[str, bytes]]:
-    """JPEGs of every kind that is decoded, or handed on, or refused."""
+    """Yield JPEGs of every kind that is decoded, or handed on, or refused."""
     for (width, height), subsampling in itertools.product(SIZES, ("4:4:4", "4:2:2", "4:2:0")):
         name = f"{width}x{height}_{subsampling.replace(':', '')}"
         yield name, jpeg(rng, "RGB", (width, height), subsampling=subsampling)
@@ -61,7 +61,7 @@ def seeds(rng: random.Random) -> Iterator[tuple[str, bytes]]:
 
 
 def special(rng: random.Random) -> Iterator[tuple[str, bytes]]:
-    """One of each kind."""
+    """Yield one of each kind."""
     exif = Image.Exif()
     exif[0x0112] = 6  # orientation
     good = jpeg(rng, "RGB", (40, 24), subsampling="4:2:0", optimize=True)
@@ -105,7 +105,7 @@ def jpeg(rng: random.Random, mode: str, size: tuple[int, int], **options: Any) -
 
 
 def segments(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """The marker, start and stop of each segment before the first scan's data."""
+    """Yield each segment's marker, start and stop, before the first scan's data."""
     at = 2
     while data[at + 1] != SOS[1]:
         stop = at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")

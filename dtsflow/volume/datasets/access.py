@@ -49,12 +49,12 @@ class Block:
 
     @property
     def labels(self) -> npt.NDArray[np.int32]:
-        """A label per sample."""
+        """Return a label per sample."""
         return self.index.labels
 
     @property
     def samples(self) -> tuple[memoryview, ...]:
-        """The bytes of each sample."""
+        """Return the bytes of each sample."""
         whole = self.memory.data
         ends = self.index.offsets + self.index.sizes
         return tuple(
@@ -109,14 +109,14 @@ class OpenVolumes:
 
     @property
     def labels(self) -> npt.NDArray[np.int32]:
-        """The label of every sample, in volume order; reads every block's index."""
+        """Return each sample's label, in volume order; read every block's index."""
         return np.concatenate(
             [self._index(block).labels for block in range(self.volumes.num_blocks)]
         )
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """The stored size of every sample, in volume order; reads every index."""
+        """Return each sample's stored size, in volume order; read every index."""
         return np.concatenate(
             [self._index(block).sizes for block in range(self.volumes.num_blocks)]
         )
@@ -175,7 +175,7 @@ _TURN_BLOCKS = 64  # blocks whose index one thread reads with one descriptor
 
 
 def read_labels(data: DataSet) -> Labels:
-    """The label of every sample, by its id; no sample is read.
+    """Return the label of every sample, by its id; read no sample.
 
     Raises:
         BlockError: The index of a block is damaged.

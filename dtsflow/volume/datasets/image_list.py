@@ -48,7 +48,7 @@ class ImageList:
     columns: tuple[Column, ...] = ()
 
     def listing(self) -> Listing:
-        """The same as a source of a pack, in the same order.
+        """Return the same images as a source of a pack, in the same order.
 
         Raises:
             SetError: There is no image; a file is not there, or not below `root`; one
@@ -72,7 +72,7 @@ class ImageList:
         return Listing(self.classes, tuple(images), has_label_fields=True, root=self.root)
 
     def image_set(self) -> RawSet:
-        """The same as a data set; images without a class have the label -1.
+        """Return the same as a data set; images without a class have the label -1.
 
         Raises:
             SetError: As for `listing`.
@@ -140,7 +140,7 @@ _SCHEME = "pkg://"
 
 
 def folder_at(place: str | Path) -> Path:
-    """The folder that `place` names; `pkg://PACKAGE/FOLDER` is one within a package.
+    """Return the folder that `place` names; `pkg://PACKAGE/FOLDER` is in a package.
 
     Raises:
         SetError: There is no such package, or the folder is not within it.

@@ -54,7 +54,7 @@ class NameList(Sequence[str]):
             yield os.fsdecode(self._bytes[start:end])
 
     def taken(self, numbers: npt.NDArray[np.int64]) -> "NameList":
-        """The names with these numbers, in their order."""
+        """Return the names with these numbers, in their order."""
         return NameList(self[number] for number in numbers.tolist())
 
 
@@ -81,7 +81,7 @@ class ImageRuns:
 
     @classmethod
     def of(cls, source: Path, images: Sequence[SourceImage]) -> "ImageRuns":
-        """The runs of images that were listed from `source`."""
+        """Return the runs of images that were listed from `source`."""
         stored = [image.stored for image in images]
         sizes = (
             {} if _are_files_below(source, images) else {one.path: one.file_bytes for one in stored}
@@ -101,22 +101,22 @@ class ImageRuns:
         return len(self.sizes)
 
     def path(self, number: int) -> Path:
-        """The file that image `number` lies in."""
+        """Return the path of the file that holds image `number`."""
         if self.archives:
             return self.archives[int(self.within[number])]
         return Path(os.path.join(self.source, self.names[number]))  # noqa: PTH118  # as it was listed
 
     def file_bytes(self, number: int) -> int:
-        """The size that this file had when it was listed."""
+        """Return the size that this file had when it was listed."""
         return int(self.archive_bytes[self.within[number]] if self.archives else self.sizes[number])
 
     def where(self, number: int) -> str:
-        """The place of image `number` in words."""
+        """Describe in words where image `number` lies."""
         path = self.path(number)
         return f"{path}: {self.names[number]}" if self.archives else str(path)
 
     def taken(self, numbers: Ints) -> "ImageRuns":
-        """The images with these numbers, in their order."""
+        """Return the images with these numbers, in their order."""
         return replace(
             self,
             names=self.names.taken(numbers),
@@ -126,13 +126,13 @@ class ImageRuns:
         )
 
     def facts(self) -> Iterator[bytes]:
-        """Name and size of every image: what the data set is, wherever it lies."""
+        """Yield the name and size of every image: the set's identity, without paths."""
         for name, size in zip(self.names, self.sizes.tolist(), strict=True):
             yield os.fsencode(name) + b"\0" + size.to_bytes(8, "little")
 
 
 def _are_files_below(source: Path, images: Sequence[SourceImage]) -> bool:
-    """Whether each image is the file of its name; a source has one kind of images."""
+    """Tell whether images are the files of their names; the first stands for all."""
     return all(
         image.stored.path == os.path.join(source, image.name)  # noqa: PTH118  # as `path` does it
         for image in images[:1]
@@ -186,56 +186,56 @@ class RawSet:
 
     @property
     def num_blocks(self) -> int:
-        """Blocks of the volume that gives the order; else one."""
+        """Return the number of blocks of the volume that gives the order; else 1."""
         return len(self.counts)
 
     @property
     def num_samples(self) -> int:
-        """All images."""
+        """Return the number of images."""
         return len(self.runs)
 
     @property
     def layout(self) -> Layout:
-        """Images one by one in files."""
+        """Return the layout of images that lie one by one in files."""
         return "files"
 
     @property
     def has_blocks(self) -> bool:
-        """Whether a volume gives the order."""
+        """Tell whether a volume gives the order."""
         return self.arrangement is not None
 
     @property
     def has_checksums(self) -> bool:
-        """Whether the CRC-32 of each image is known."""
+        """Tell whether the CRC-32 of each image is known."""
         return self.arrangement is not None and self.arrangement.crcs is not None
 
     @property
     def image(self) -> ImageSpec:
-        """One image as it will be decoded; each has its own size."""
+        """Describe one image as it will be decoded; each has its own size."""
         return ImageSpec(None, None, 3)
 
     @property
     def num_classes(self) -> int:
-        """Classes, also those without an image."""
+        """Return the number of classes, also those without an image."""
         return len(self.class_names)
 
     @property
     def names_classes(self) -> bool:
-        """Whether classes have names and not only numbers."""
+        """Tell whether classes have names and not only numbers."""
         return self.arrangement is None or self.arrangement.names_classes
 
     @property
     def known_labels(self) -> npt.NDArray[np.int32]:
-        """The label of every image."""
+        """Return the label of every image."""
         return self.labels
 
     @property
     def paths(self) -> Sequence[Path]:
-        """The folder, or the archives."""
+        """Return the folder, or the archives."""
         return self.runs.archives or (self.runs.source,)
 
     def block_of(self, sample_id: int) -> tuple[int, int]:
-        """The block that holds a sample, and the sample's index in it.
+        """Return the block that holds a sample, and the sample's index in it.
 
         Raises:
             IndexError: The set has no such sample.
@@ -246,11 +246,11 @@ class RawSet:
         return block, sample_id - int(self.first_ids[block])
 
     def where(self, sample_id: int) -> str:
-        """The file of a sample, or its name in the tar."""
+        """Return the file of a sample, or its name in the tar."""
         return self.runs.where(sample_id)
 
     def fingerprint(self) -> str:
-        """SHA-256 over names and sizes, and labels that no folder gives.
+        """Return the SHA-256 of names and sizes, and labels that no folder gives.
 
         With an arrangement it is what that says. Columns count, too, where there are
         any: then it is SHA-256 over that, as hexadecimal text, and each of them.
@@ -274,7 +274,7 @@ class RawSet:
 
 
 def raw_set(source: Path, listing: Listing, *, is_relabelled: bool = False) -> RawSet:
-    """The set of all listed images that have a class.
+    """Make the set of all listed images that have a class.
 
     Raises:
         SetError: None has.

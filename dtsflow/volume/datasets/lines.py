@@ -27,7 +27,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineRecords:
-    """Where each line begins and how long it is; satisfies IndexedRecords.
+    """The start and the length of each line; satisfies IndexedRecords.
 
     Attributes:
         paths: The files.
@@ -53,25 +53,25 @@ class LineRecords:
         return len(self.starts)
 
     def where(self, number: int) -> str:
-        """The file and line, counted from 1."""
+        """Name the file and the line, counted from 1."""
         file = self.file_of(number)
         return f"{self.paths[file]}, line {number - int(self.first_lines[file]) + 1}"
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the list of lines."""
+        """Return the bytes that the list of lines takes."""
         return self.starts.nbytes + self.lengths.nbytes + self.first_lines.nbytes
 
     def digest(self) -> str:
-        """What the files hold; not what they are called."""
+        """Return a digest of what the files hold, without their names."""
         return self.content
 
     def start(self) -> "LineReader":
-        """A reader for one worker."""
+        """Start a reader for one worker."""
         return LineReader(self)
 
     def file_of(self, number: int) -> int:
-        """Which of the files has a line."""
+        """Return the number of the file that has a line."""
         return int(np.searchsorted(self.first_lines, number, side="right")) - 1
 
 
@@ -84,7 +84,7 @@ class LineReader:
         self._open = ExitStack()
 
     def read(self, number: int) -> bytes:
-        r"""A line without its end, `\n` or `\r\n`.
+        r"""Read a line, without its end, `\n` or `\r\n`.
 
         Raises:
             VolumeError: Its file is gone, or another one than was listed.
@@ -142,7 +142,7 @@ def list_lines(
 
 
 def _line_ends(path: Path, content: "hashlib._Hash") -> tuple[Ints, int]:
-    """Where each line of a file ends, and how long the file is."""
+    """Return where each line of a file ends, and how long the file is."""
     found: list[Ints] = []
     size = 0
     with _opened(path) as file:
@@ -183,7 +183,7 @@ class PartFiles:
     def numbered(
         cls, folder: str | Path, count: int, prefix: str = "part-", suffix_length: int = -1
     ) -> Self:
-        """The files `prefix` + number in `folder`, for the numbers below `count`.
+        """Find the files `prefix` + number in `folder`, for the numbers below `count`.
 
         Numbers have `suffix_length` digits, zeros in front; -1: no zeros. `folder` may
         be one of a package, as `pkg://PACKAGE/FOLDER`.
@@ -210,7 +210,7 @@ class PartFiles:
         return PartStream(self.paths)
 
     def lines(self, *, buffer: int | None = None, split: Split = Split.ROWS) -> LineRecords:
-        """Each line as a record, without its end.
+        """Find each line and make it a record, without its end.
 
         `buffer` and `split` are as `Records` has them.
 
@@ -235,11 +235,11 @@ class PartStream:
 
     @property
     def where(self) -> str:
-        """The file and line of what `read_line` gave last, or the file and byte."""
+        """Name the file and line of the last `read_line`, or the file and byte."""
         return self._place
 
     def read_line(self) -> bytes | None:
-        r"""The next line without its end, `\n` or `\r\n`; None behind the last one.
+        r"""Read the next line without its end, `\n` or `\r\n`; None after the last.
 
         A line ends where its part does, at the latest.
         """
@@ -252,7 +252,7 @@ class PartStream:
         return None
 
     def read_exactly(self, size: int) -> bytes | None:
-        """The next `size` bytes, across parts where one ends; None behind the last.
+        """Read the next `size` bytes, across the ends of parts; None after the last.
 
         Raises:
             VolumeError: There are some, and fewer than that.
@@ -290,7 +290,7 @@ class PartStream:
         self._open.close()
 
     def _current(self) -> io.BufferedReader | None:
-        """The file that is read; None behind the last one."""
+        """Return the file that is read; None behind the last one."""
         if self._file is None and (path := next(self._paths, None)) is not None:
             self._open.close()
             try:
@@ -302,7 +302,7 @@ class PartStream:
 
 
 def _what_is(place: Path, prefix: str) -> str:
-    """What to do about a missing part, from the names that are there."""
+    """Advise what to do about a missing part, from the names that are there."""
     if not place.is_dir():
         return f"{place} is no folder: name the folder that holds the parts."
     found = sorted(path.name for path in place.glob(f"{prefix}*") if path.is_file())

@@ -47,78 +47,78 @@ class MixedSet:
 
     @property
     def blocks_of_sources(self) -> tuple[int, ...]:
-        """The number of blocks of each source."""
+        """Return the number of blocks of each source."""
         return tuple(source.num_blocks for source in self.sources)
 
     @cached_property
     def first_blocks(self) -> Ints:
-        """The number of each source's first block."""
+        """Return the number of each source's first block."""
         blocks = np.array(self.blocks_of_sources, np.int64)
         return np.cumsum(blocks) - blocks
 
     @cached_property
     def first_samples(self) -> Ints:
-        """The sample_id of each source's first sample."""
+        """Return the sample_id of each source's first sample."""
         samples = np.array([source.num_samples for source in self.sources], np.int64)
         return np.cumsum(samples) - samples
 
     def source_of(self, block: int) -> int:
-        """Which of the sources has a block."""
+        """Return the number of the source that has a block."""
         # One without blocks shares its first with the next: the last of them has it.
         return int(np.searchsorted(self.first_blocks, block, side="right")) - 1
 
     @property
     def num_blocks(self) -> int:
-        """Blocks of all sources."""
+        """Return the number of blocks of all sources."""
         return len(self.counts)
 
     @property
     def num_samples(self) -> int:
-        """Samples of all sources."""
+        """Return the number of samples of all sources."""
         return int(self.counts.sum())
 
     @property
     def layout(self) -> Layout:
-        """`pixels`, or `files` for compressed images wherever they lie."""
+        """Return `pixels`, or `files` for compressed images in any kind of storage."""
         return "pixels" if self.sources[0].layout == "pixels" else "files"
 
     @property
     def has_blocks(self) -> bool:
-        """Whether each source has blocks that can be permuted."""
+        """Tell whether each source has blocks that can be permuted."""
         return all(source.has_blocks for source in self.sources)
 
     @property
     def has_checksums(self) -> bool:
-        """Whether a checksum covers each byte of each source."""
+        """Tell whether a checksum covers each byte of each source."""
         return all(source.has_checksums for source in self.sources)
 
     @property
     def image(self) -> ImageSpec:
-        """One image as it will be decoded, the same of all sources."""
+        """Describe one image as it will be decoded, the same of all sources."""
         return self.sources[0].image
 
     @property
     def num_classes(self) -> int:
-        """Classes; where they have no names, the largest label of any source + 1."""
+        """Return the number of classes; without names, the largest label + 1."""
         return max(source.num_classes for source in self.sources)
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """A name per label, the same of all sources; or the numbers."""
+        """Return a name per label, the same of all sources; or the numbers."""
         return max((source.class_names for source in self.sources), key=len)
 
     @property
     def names_classes(self) -> bool:
-        """Whether the sources say what their classes are called."""
+        """Tell whether the sources name their classes."""
         return self.sources[0].names_classes
 
     @property
     def known_labels(self) -> None:
-        """None: those of some sources may have to be read; `read_labels` does."""
+        """Return None: labels of some sources may have to be read (`read_labels`)."""
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """Those that the sources have, one source's rows after the other's."""
+        """Return the columns of the sources, one source's rows after the other's."""
         rows = [[one.values for one in source.columns] for source in self.sources]
         fields = [one.field for one in self.sources[0].columns]
         return tuple(
@@ -128,11 +128,11 @@ class MixedSet:
 
     @property
     def paths(self) -> Sequence[Path]:
-        """The files and folders of all sources."""
+        """Return the files and folders of all sources."""
         return [path for source in self.sources for path in source.paths]
 
     def block_of(self, sample_id: int) -> tuple[int, int]:
-        """The block that holds a sample, and the sample's index in it.
+        """Return the block that holds a sample, and the sample's index in it.
 
         Raises:
             IndexError: There is no such sample.
@@ -143,13 +143,13 @@ class MixedSet:
         return block, sample_id - int(self.first_ids[block])
 
     def where(self, sample_id: int) -> str:
-        """A sample's place as its source says it."""
+        """Describe where a sample lies, in the words of its source."""
         block, _ = self.block_of(sample_id)
         number = self.source_of(block)
         return self.sources[number].where(sample_id - int(self.first_samples[number]))
 
     def fingerprint(self) -> str:
-        """SHA-256 over the fingerprints of all sources, as text in their order."""
+        """Return the SHA-256 of all sources' fingerprints, as text in their order."""
         facts = "\n".join(source.fingerprint() for source in self.sources)
         return hashlib.sha256(facts.encode()).hexdigest()
 
@@ -163,7 +163,7 @@ def mixed(sources: Mapping[str, DataSet]) -> VolumeSet | MixedSet: ...
 
 
 def mixed(sources: Mapping[str, DataSet]) -> VolumeSet | MixedSet:
-    """The data set of a mix, from its named sources in config order.
+    """Make the data set of a mix, from its named sources in config order.
 
     Blocks and sample_ids of a source start where those of the one before it end. It is
     one of volumes if all sources are.

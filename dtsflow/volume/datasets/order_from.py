@@ -19,7 +19,7 @@ from dtsflow.volume.format.manifest import Entry, manifest_digest, manifest_path
 
 
 def arranged_as(found: DataSet, path: str | Path, cache: Path | None = None) -> RawSet:
-    """The images of a raw set with the ids, blocks and labels that a volume gives them.
+    """Arrange the images of a raw set with a volume's ids, blocks and labels.
 
     The manifests of the volumes at `path` say which image each sample is. Images that
     were not packed are left out. Sizes are compared, no image is read; `cache` is as
@@ -60,7 +60,7 @@ def arranged_as(found: DataSet, path: str | Path, cache: Path | None = None) -> 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Packed:
-    """What the manifests say, by sample_id; `numbers` are those of the raw set."""
+    """The facts of the manifests, by sample_id; `numbers` are those of the raw set."""
 
     numbers: npt.NDArray[np.int64]
     labels: npt.NDArray[np.int32]
@@ -84,7 +84,7 @@ class _Packed:
 
 
 def _entries(file: VolumeFile) -> Iterator[Entry]:
-    """The manifest of one volume, line by line, if it is the volume's."""
+    """Yield a volume's manifest line by line; refuse one that is another volume's."""
     place = manifest_path(file.path)
     try:
         if file.extension is not None and manifest_digest(place) != _recorded(file):
@@ -110,7 +110,7 @@ def _recorded(file: VolumeFile) -> str:
 
 
 def _is_sound(entry: Entry, number: int) -> bool:
-    """Whether a line can be sample `number`: it may hold any JSON."""
+    """Tell whether a line can be sample `number`: it may hold any JSON."""
     name: object = entry.name
     numbers: tuple[object, ...] = (entry.id, entry.label, entry.crc32, entry.bytes)
     return (
@@ -122,7 +122,7 @@ def _is_sound(entry: Entry, number: int) -> bool:
 
 
 def _find(entry: Entry, by_name: Mapping[str, int], runs: ImageRuns, file: VolumeFile) -> int:
-    """The number of an entry's image among those that are there."""
+    """Return the number of an entry's image among those that are there."""
     number = by_name.get(entry.name, -1)
     packed = f"sample {entry.id} of {file.path.name} was packed from"
     if number < 0:
@@ -159,7 +159,7 @@ def _foreign(place: Path, file: VolumeFile, why: str) -> SetError:
 
 
 def _are_same_bytes(volumes: VolumeSet) -> bool:
-    """Whether the volumes store the files unchanged."""
+    """Tell whether the volumes store the files unchanged."""
     if volumes.level > 0:
         return False
     options = [file.extension.about.options for file in volumes.files if file.extension is not None]
@@ -171,7 +171,7 @@ def _are_same_bytes(volumes: VolumeSet) -> bool:
 
 
 def _of_both(volumes: VolumeSet, runs: ImageRuns) -> str:
-    """What a set is whose ids are a volume's and whose bytes are other ones."""
+    """Digest a set that has a volume's ids, but other bytes."""
     state = hashlib.sha256(volumes.fingerprint().encode())
     for fact in runs.facts():
         state.update(fact)

@@ -32,81 +32,81 @@ class RawPixels:
 
     @classmethod
     def of(cls, path: Path, split: str, pixels: PixelSet) -> "RawPixels":
-        """The description of a set that was read from `path`; keeps no pixel."""
+        """Describe a set that was read from `path`; keep no pixel."""
         return cls(path, split, pixels.kind, pixels.labels.astype(np.int32), _digest(pixels))
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """One block, of all samples."""
+        """Return one count: the only block holds all samples."""
         return np.array([self.num_samples], np.int64)
 
     @property
     def first_ids(self) -> npt.NDArray[np.int64]:
-        """Its first sample is the first of all."""
+        """Return the sample_id 0: the only block begins with it."""
         return np.zeros(1, np.int64)
 
     @property
     def num_blocks(self) -> int:
-        """There is one."""
+        """Return 1: all samples are one block."""
         return 1
 
     @property
     def num_samples(self) -> int:
-        """Samples of all files."""
+        """Return the number of samples of all files."""
         return len(self.known_labels)
 
     @property
     def layout(self) -> Layout:
-        """Pixels behind one another."""
+        """Return the layout of pixels that lie behind one another."""
         return "pixels"
 
     @property
     def has_blocks(self) -> bool:
-        """There are none to permute."""
+        """Return False: there are no blocks to permute."""
         return False
 
     @property
     def has_checksums(self) -> bool:
-        """All is compared with its digest when it is read."""
+        """Return True: reading compares all bytes with their digest."""
         return True
 
     @property
     def image(self) -> ImageSpec:
-        """One image."""
+        """Describe one image."""
         return ImageSpec(self._set.height, self._set.width, self._set.channels)
 
     @property
     def num_classes(self) -> int:
-        """Classes of the set."""
+        """Return the number of classes of the set."""
         return len(self._set.class_names)
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """A name per label."""
+        """Return a name per label."""
         return self._set.class_names
 
     @property
     def names_classes(self) -> bool:
-        """They have names."""
+        """Return True: the classes have names."""
         return True
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """None: the files have labels only."""
+        """Return no column: the files have labels only."""
         return ()
 
     @property
     def paths(self) -> Sequence[Path]:
-        """The folder or the archive."""
+        """Return the folder or the archive."""
         return (self.path,)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all labels and pixels."""
+        """Return the number of bytes of all labels and pixels."""
         return self.num_samples * self._set.record_bytes
 
     def block_of(self, sample_id: int) -> tuple[int, int]:
-        """The one block, and the sample's index in it.
+        """Return block 0, and the sample's index in it.
 
         Raises:
             IndexError: The set has no such sample.
@@ -116,11 +116,11 @@ class RawPixels:
         return 0, sample_id
 
     def where(self, sample_id: int) -> str:
-        """A sample's number in the part."""
+        """Name the part, and the sample's number in it."""
         return f"{self.path} {self.split} sample {sample_id}"
 
     def fingerprint(self) -> str:
-        """SHA-256 over all labels and pixels."""
+        """Return the SHA-256 of all labels and pixels."""
         return self.digest
 
     def load(self) -> PixelSet:

@@ -23,7 +23,7 @@ class RecordReader(Protocol):
     """Reads records; each worker has its own, so it may keep files open and scratch."""
 
     def read(self, number: int) -> bytes:
-        """The bytes of record `number`, the same whenever it is asked for.
+        """Return the bytes of record `number`, the same each time.
 
         Raises:
             VolumeError: It cannot be read; names the file.
@@ -44,16 +44,16 @@ class Records(Protocol):
 
     @property
     def buffer(self) -> int | None:
-        """How many neighbours `reader.shuffle` may mix; 0: none. None: any records."""
+        """Return how many neighbours `reader.shuffle` may mix: 0 none, None any."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of records."""
 
     def where(self, number: int) -> str:
-        """A record's place in words, for messages: its file and line, say."""
+        """Describe in words where a record lies, for messages: file and line, say."""
 
     def digest(self) -> str:
-        """A text that differs where the records do; paths and times have no part in it.
+        """Return a text that differs where the records do, without paths and times.
 
         A run that goes on must find the same.
         """
@@ -64,7 +64,7 @@ class IndexedRecords(Records, Protocol):
     """Records that can be read in any order."""
 
     def start(self) -> RecordReader:
-        """A reader for one worker."""
+        """Start a reader for one worker."""
 
 
 @runtime_checkable
@@ -72,7 +72,7 @@ class StreamedRecords(Records, Protocol):
     """Records that come one after the other; `buffer` is a number."""
 
     def stream(self, first: int) -> Iterator[bytes]:
-        """All records from number `first` on; who cannot seek reads and drops others.
+        """Yield all records from number `first` on, even if it must skip the others.
 
         It may be a generator: it is closed when no more records are needed. Several
         may be at work at the same time, one for each lane.
@@ -104,7 +104,7 @@ class Measured(Protocol):
 
     @property
     def lengths(self) -> npt.NDArray[Any]:
-        """The most bytes that each record has, whole numbers in the records' order."""
+        """Return the most bytes that each record has, as whole numbers in order."""
 
 
 @runtime_checkable
@@ -113,11 +113,11 @@ class Holding(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of what was listed, and of records that it has read already."""
+        """Return the bytes of the listing, and of records that were read already."""
 
 
 def lengths_of(records: object, count: int, loader: str) -> Ints | None:
-    """The most bytes that each of `count` records has; None: their loader can't tell.
+    """Return the most bytes of each of `count` records; None: the loader cannot tell.
 
     Raises:
         PlanError: They are no whole numbers, or not one for each record.
@@ -134,7 +134,7 @@ def lengths_of(records: object, count: int, loader: str) -> Ints | None:
 
 
 def bytes_held_by(records: object) -> int:
-    """What the loader keeps in memory, as far as it says."""
+    """Return the bytes that the loader keeps in memory, as far as it says."""
     return int(records.held_bytes) if isinstance(records, Holding) else 0
 
 
@@ -176,42 +176,42 @@ class RecordSet:
 
     @property
     def is_stream(self) -> bool:
-        """Whether records come one after the other, and in no other order."""
+        """Tell whether records come one after the other, and in no other order."""
         return not isinstance(self.records, IndexedRecords)
 
     @property
     def num_blocks(self) -> int:
-        """Buffers that the records fill, or one."""
+        """Return the number of buffers that the records fill, or 1."""
         return len(self.counts)
 
     @property
     def num_samples(self) -> int:
-        """All records."""
+        """Return the number of records."""
         return len(self.records)
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that the loader keeps in memory, as far as it says."""
+        """Return the bytes that the loader keeps in memory, as far as it says."""
         return bytes_held_by(self.records)
 
     @property
     def layout(self) -> Layout:
-        """Records."""
+        """Return the layout of records."""
         return "records"
 
     @property
     def has_blocks(self) -> bool:
-        """There are none on disk."""
+        """Return False: there are no blocks on disk."""
         return False
 
     @property
     def has_checksums(self) -> bool:
-        """Only the loader knows."""
+        """Return False: only the loader can know of checksums."""
         return False
 
     @property
     def image(self) -> ImageSpec:
-        """There is none.
+        """Refuse: a record is not an image.
 
         Raises:
             PlanError: Always.
@@ -223,36 +223,36 @@ class RecordSet:
 
     @property
     def num_classes(self) -> int:
-        """None: what a record stands for is in its fields."""
+        """Return 0: what a record stands for is in its fields."""
         return 0
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """There are no classes."""
+        """Return no name: there are no classes."""
         return ()
 
     @property
     def names_classes(self) -> bool:
-        """There are no classes."""
+        """Return False: there are no classes."""
         return False
 
     @property
     def known_labels(self) -> npt.NDArray[np.int32]:
-        """-1 for each: a record has no label apart from its fields."""
+        """Return -1 for each: a record has no label apart from its fields."""
         return np.full(self.num_samples, -1, np.int32)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """None: a record has fields of its own."""
+        """Return no column: a record has fields of its own."""
         return ()
 
     @property
     def paths(self) -> Sequence[Path]:
-        """None: only the loader knows."""
+        """Return no path: only the loader knows its files."""
         return ()
 
     def block_of(self, sample_id: int) -> tuple[int, int]:
-        """The block that holds a record, and the record's index in it.
+        """Return the block that holds a record, and the record's index in it.
 
         Raises:
             IndexError: The set has no such record.
@@ -263,10 +263,10 @@ class RecordSet:
         return block, sample_id - int(self.first_ids[block])
 
     def where(self, sample_id: int) -> str:
-        """A record's place as the loader says it."""
+        """Describe where a record lies, in the words of its loader."""
         return self.records.where(sample_id)
 
     def fingerprint(self) -> str:
-        """SHA-256 over the number of records, the buffer, and what the loader says."""
+        """Digest the number of records, the buffer and the loader's own digest."""
         facts = (self.num_samples, self.records.buffer, self.records.digest())
         return hashlib.sha256(repr(facts).encode()).hexdigest()

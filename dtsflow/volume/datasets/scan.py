@@ -23,7 +23,7 @@ from dtsflow.volume.format.io import opened, read_bytes
 
 
 def find(path: str | Path) -> list[Path]:
-    """The volumes that a file, a folder (its *.dts) or a glob pattern names, sorted.
+    """Find the volumes that a file, a folder (its *.dts) or a pattern names, sorted.
 
     A path that exists is never taken for a pattern, whatever characters it has.
 
@@ -115,7 +115,7 @@ def _check_names(volumes: VolumeSet) -> None:
 
 
 def one_set(found: Sequence[Found], path: str | Path) -> list[Found]:
-    """The files of the one whole set that was found, in the order of their ids.
+    """Return the files of the one whole set that was found, in the order of their ids.
 
     Raises:
         SetError: They are several sets, or one that is not whole.
@@ -142,7 +142,7 @@ def group_files(found: Sequence[Found]) -> list[list[Found]]:
 
 
 def _part_by_name(group: list[Found]) -> list[list[Found]]:
-    """Two sets of one shape differ in their names only; one set may have any names."""
+    """Part by name sets that have one shape; one set may have any names."""
     named: dict[str, list[Found]] = defaultdict(list)
     for place, header in group:
         named[_NUMBERING.sub("", place.stem)].append((place, header))
@@ -151,7 +151,7 @@ def _part_by_name(group: list[Found]) -> list[list[Found]]:
 
 
 def is_complete(group: Sequence[Found]) -> bool:
-    """Whether every volume of a set is there, once."""
+    """Tell whether every volume of a set is there, once."""
     ids = sorted(header.volume_id for _, header in group)
     # By length first: a damaged header may say that there are four thousand million.
     return len(ids) == group[0][1].num_volumes and ids == list(range(len(ids)))

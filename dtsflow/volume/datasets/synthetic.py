@@ -57,7 +57,7 @@ class Plates:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the images of one class have in common: hue and roughness, both in 0..1."""
+    """The hue and the roughness that images of one class share, both in 0..1."""
 
     hue: float
     roughness: float
@@ -79,7 +79,7 @@ def make_plates(rng: np.random.Generator) -> Plates:
 def paint(
     width: int, height: int, look: Look, plates: Plates, rng: np.random.Generator
 ) -> npt.NDArray[np.uint8]:
-    """One image, (height, width, 3); `rng` decides all that `look` leaves open."""
+    """Paint one image, (height, width, 3); `rng` decides what `look` leaves open."""
     coarse = _paint_coarse(-(-width // _COARSE), -(-height // _COARSE), look, plates, rng)
     enlarged = [
         Image.fromarray(layer).resize((width, height), Image.Resampling.BILINEAR)
@@ -98,7 +98,7 @@ def paint(
 def _paint_coarse(
     width: int, height: int, look: Look, plates: Plates, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-    """Colours (height, width, 3) and texture strength (height, width) at half size."""
+    """Paint colours (height, width, 3) and texture (height, width) at half size."""
     y = np.linspace(0, 1, height, dtype=np.float32)[:, None]
     x = np.linspace(0, 1, width, dtype=np.float32)[None, :]
     relief = _crop(plates.relief, width, height, rng)
@@ -146,7 +146,7 @@ def _add_object(
 
 
 def _surface(look: Look, rng: np.random.Generator) -> Floats:
-    """A colour near the class's hue, as dull as most things are."""
+    """Draw a colour near the class's hue, as dull as most things are."""
     hue = (look.hue + rng.normal(0, 0.06)) % 1
     if rng.random() < _OTHER_HUE:
         hue = rng.beta(2, 2)  # earth, leaves and sky more often than magenta
@@ -162,7 +162,7 @@ def _shade(surface: Floats, light: Floats) -> Floats:
 
 
 def _step(x: npt.NDArray[np.floating]) -> Floats:
-    """From 0 to 1 with soft ends, over x from -0.5 to 0.5."""
+    """Rise from 0 to 1 with soft ends, over x from -0.5 to 0.5."""
     t = np.clip(x + np.float32(0.5), 0, 1)
     smooth: Floats = (t * t * (3 - 2 * t)).astype(np.float32, copy=False)
     return smooth
@@ -174,7 +174,7 @@ def _pick(plates: tuple[Floats, ...], roughness: float, rng: np.random.Generator
 
 
 def _crop(plate: Plate, width: int, height: int, rng: np.random.Generator) -> Plate:
-    """A random part of a plate, half the time mirrored; wraps where it is larger."""
+    """Cut a random part of a plate, mirrored half the time; repeat a small plate."""
     top = int(rng.integers(max(1, PLATE_SIDE - height + 1)))
     left = int(rng.integers(max(1, PLATE_SIDE - width + 1)))
     part = plate[top : top + height, left : left + width]
@@ -185,7 +185,7 @@ def _crop(plate: Plate, width: int, height: int, rng: np.random.Generator) -> Pl
 
 
 def _noise(rng: np.random.Generator, exponent: float, *, longest: int) -> Floats:
-    """Noise that falls as 1/f**exponent from waves of `longest` pixels, deviation 1."""
+    """Make noise, 1/f**exponent from waves of `longest` pixels on, deviation 1."""
     rows = np.fft.fftfreq(PLATE_SIDE)[:, None]
     columns = np.fft.rfftfreq(PLATE_SIDE)[None, :]
     # Waves longer than a crop would only make it all bright or all dark.
@@ -301,7 +301,7 @@ class Synthetic:
 
     @property
     def volume(self) -> Path:
-        """What `prepare` makes: `quickstart_train_lv0.dts` in `quickstart-data`."""
+        """Return the volume that `prepare` makes, as `quickstart_train_lv0.dts`."""
         folder = Path(self.path).expanduser()
         return folder / f"{_name(folder)}_train_lv{self.level}.dts"
 

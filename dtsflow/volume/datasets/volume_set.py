@@ -63,31 +63,31 @@ class VolumeSet:
 
     @property
     def kind(self) -> Kind:
-        """What the set holds."""
+        """Return what the set holds."""
         return self.files[0].header.dataset_type
 
     @property
     def layout(self) -> Layout:
-        """`blocks` of compressed images, or `pixels` after all labels."""
+        """Return `blocks` of compressed images, or `pixels` after all labels."""
         return "blocks" if self.kind.in_blocks else "pixels"
 
     @property
     def has_blocks(self) -> bool:
-        """Whether blocks can be permuted; else only single samples can."""
+        """Tell whether blocks can be permuted; else only single samples can."""
         return self.kind.in_blocks
 
     @property
     def paths(self) -> Sequence[Path]:
-        """The volumes."""
+        """Return the volumes."""
         return [file.path for file in self.files]
 
     @property
     def known_labels(self) -> None:
-        """None: labels lie in front of the blocks; `read_labels` reads them."""
+        """Return None: labels lie in front of the blocks; `read_labels` reads them."""
 
     @property
     def level(self) -> int:
-        """How the images were compressed, 0 to 3; always 0 for pixels.
+        """Return the level of compression, 0 to 3; always 0 for pixels.
 
         Of a mix it is the first source's.
         """
@@ -95,54 +95,54 @@ class VolumeSet:
 
     @property
     def is_training(self) -> bool:
-        """Whether the header calls it a training set."""
+        """Tell whether the header calls it a training set."""
         return self.files[0].header.is_training
 
     @property
     def num_blocks(self) -> int:
-        """Blocks of all files."""
+        """Return the number of blocks of all files."""
         return len(self.counts)
 
     @property
     def blocks_of_sources(self) -> tuple[int, ...]:
-        """The number of blocks of each source of a mix; empty without one."""
+        """Return the number of blocks of each source of a mix; empty without one."""
         counts = [len(file.counts) for file in self.files]
         ends = accumulate(self.files_of_sources, initial=0)
         return tuple(sum(counts[first:last]) for first, last in pairwise(ends))
 
     @property
     def num_samples(self) -> int:
-        """Samples of all files."""
+        """Return the number of samples of all files."""
         return int(self.first_ids[-1] + self.counts[-1]) if self.num_blocks else 0
 
     @property
     def num_classes(self) -> int:
-        """The number of named classes; without names, the largest label + 1."""
+        """Return the number of named classes; without names, the largest label + 1."""
         return len(self._names) or 1 + max(file.largest_label for file in self.files)
 
     @property
     def names_classes(self) -> bool:
-        """Whether the volumes say what their classes are called."""
+        """Tell whether the volumes name their classes."""
         return bool(self._names)
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """A name per label; the number where the volumes hold no names."""
+        """Return a name per label; the number where the volumes hold no names."""
         return self._names or tuple(map(str, range(self.num_classes)))
 
     def class_name(self, label: int) -> str:
-        """The name of one class, without building all of them."""
+        """Return the name of one class, without building all of them."""
         return self._names[label] if self._names else str(label)
 
     @property
     def image(self) -> ImageSpec:
-        """One image as it will be decoded; sides are None where images differ."""
+        """Describe one image as decoded; sides are None where images differ."""
         if self.kind.in_blocks:
             return ImageSpec(None, None, 3)
         return ImageSpec(self._small.height, self._small.width, self._small.channels)
 
     def span(self, block: int) -> BlockSpan:
-        """Where block number `block` of the set lies on disk.
+        """Return the byte range of block number `block` of the set.
 
         A pixel file's one block is everything after the header area: labels, pixels.
         """
@@ -153,7 +153,7 @@ class VolumeSet:
         return BlockSpan(file.path, SMALL_AREA_BYTES, nbytes, 0)
 
     def index_bytes(self, block: int) -> int:
-        """How many leading bytes of a block's span `index` needs to see."""
+        """Return how many leading bytes of a block's span `index` needs to see."""
         if not self.kind.in_blocks:
             return int(self.counts[block])
         return BLOCK_HEADER_BYTES[_level(self._locate(block)[1])]
@@ -178,7 +178,7 @@ class VolumeSet:
         return index
 
     def fingerprint(self) -> str:
-        """SHA-256 over what the set is: each volume's size, header, counts, index CRC.
+        """Return the SHA-256 of each volume's size, header, counts and index CRC.
 
         Paths and times have no part in it, so a copied set is the same set.
         """
@@ -193,12 +193,12 @@ class VolumeSet:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """None: volumes have labels only."""
+        """Return no column: volumes have labels only."""
         return ()
 
     @property
     def has_checksums(self) -> bool:
-        """Whether a checksum covers each block, so that `check_content` checks it."""
+        """Tell whether each block has a checksum for `check_content` to check."""
         return not self.kind.in_blocks or all(file.extension is not None for file in self.files)
 
     def check_content(self, block: int, memory: npt.NDArray[np.uint8]) -> None:
@@ -231,7 +231,7 @@ class VolumeSet:
             )
 
     def block_of(self, sample_id: int) -> tuple[int, int]:
-        """The block that holds a sample, and the sample's index in it.
+        """Return the block that holds a sample, and the sample's index in it.
 
         Raises:
             IndexError: The set has no such sample.
@@ -243,7 +243,7 @@ class VolumeSet:
         return block, sample_id - int(self.first_ids[block])
 
     def where(self, sample_id: int) -> str:
-        """A sample's place in words: file, block in it, sample in that."""
+        """Describe where a sample lies: file, block in it, sample in that."""
         block, sample = self.block_of(sample_id)
         number, file = self._locate(block)
         inside = f"block {number} " if self.kind.in_blocks else ""
@@ -251,7 +251,7 @@ class VolumeSet:
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """The names of all classes; empty where a block volume holds none."""
+        """Return the names of all classes; empty where a block volume holds none."""
         if not self.kind.in_blocks:
             return self._small.class_names
         extension = self.files[0].extension

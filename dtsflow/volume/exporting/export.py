@@ -42,7 +42,7 @@ Done = tuple[int, int]  # of one turn: the images written, the CRC-32 of its blo
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written: `classes` counts those without an image too.
+    """The result of an export; `classes` counts those without an image too.
 
     `shards` is 0 where it was class folders.
     """
@@ -105,7 +105,7 @@ def export(
 def _writing(
     opened: OpenVolumes, names: ExportNames, root: Path, shard_samples: int | None
 ) -> Writing:
-    """What writes everything into `root`, in class folders or in shards."""
+    """Make what writes everything into `root`, in class folders or in shards."""
     if shard_samples is not None:
         return partial(write_shards, opened, plan_shards(opened, names, root, shard_samples))
     _make_folders(root, names)

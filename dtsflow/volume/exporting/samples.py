@@ -29,7 +29,7 @@ _SUFFIXES = (*dict.fromkeys(SIGNATURES.values()), WEBP, UNKNOWN)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExportNames:
-    """Where the samples go: paths below one folder, with slashes, no two alike.
+    """The paths of the samples, below one folder, with slashes, no two alike.
 
     `folders` are all folders needed, each after those it lies in. A sample whose entry
     in `by_content` is true still lacks the suffix, which its bytes decide.
@@ -41,7 +41,7 @@ class ExportNames:
     by_content: npt.NDArray[np.bool_]
 
     def name(self, sample_id: int, data: memoryview) -> str:
-        """The whole name of a sample with these bytes."""
+        """Return the whole name of a sample with these bytes."""
         name = self.names[sample_id]
         return name + sniffed_suffix(data) if self.by_content[sample_id] else name
 
@@ -119,7 +119,7 @@ def _from_manifest(
 
 
 def _entries(manifest: Path, labels: Sequence[int]) -> Iterator[tuple[str, int]]:
-    """The name and label of each line, as long as it is this volume's."""
+    """Yield the name and label of each line, as long as it is this volume's."""
     try:
         for number, entry in enumerate(read_manifest(manifest)):
             if number >= len(labels):
@@ -154,7 +154,7 @@ def _foreign(manifest: Path, what: str) -> str:
 
 
 def _why_unsafe(name: object) -> str:
-    """Why a name from a file cannot be a path below a folder of ours, or nothing."""
+    """Explain why a name is unsafe as a path below a folder of ours; empty if safe."""
     if not isinstance(name, str) or "\0" in name:
         return "it is no text, or has a zero byte"
     try:
@@ -174,7 +174,7 @@ def _why_unsafe(name: object) -> str:
 
 
 def _with_true_suffix(name: str, volumes: VolumeSet) -> str:
-    """A source's name, with the suffix of what is stored where that is another."""
+    """Return a source's name, with another suffix where other bytes are stored."""
     if volumes.layout == "blocks" and volumes.level == 0:
         return name
     fitting = _JPEG_SUFFIXES if volumes.layout == "blocks" else (PIXEL_SUFFIX,)
@@ -191,7 +191,7 @@ def _folders(classes: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
 def _apart(
     wished: Sequence[str], by_content: npt.NDArray[np.bool_], folders: set[str]
 ) -> list[str]:
-    """Names no two of which are alike, and none of which is a folder's."""
+    """Make names unlike each other, and unlike each folder."""
     taken = set(folders)
     names = list(wished)
     for i in np.flatnonzero(~by_content).tolist():
@@ -208,7 +208,7 @@ def _apart(
 
 
 def png(volumes: VolumeSet, data: memoryview) -> memoryview:
-    """A sample of a set of pixels as a PNG."""
+    """Encode a sample of a set of pixels as a PNG."""
     image = volumes.image
     assert image.height is not None
     assert image.width is not None

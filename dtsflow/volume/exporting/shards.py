@@ -25,7 +25,7 @@ _MODE = 0o444
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardPlan:
-    """Which samples go into which shard, by sample_id; `shards` has one range each.
+    """The samples of each shard, by sample_id; `shards` has one range each.
 
     A sample's image is called by its key and, where `suffixes` has none, by what its
     bytes are.
@@ -38,7 +38,7 @@ class ShardPlan:
     labels: npt.NDArray[np.int32]
 
     def path(self, number: int) -> Path:
-        """Where shard `number` is written."""
+        """Return the path of shard `number`."""
         return self.root / f"shard-{number:06d}.tar"
 
 
@@ -115,7 +115,7 @@ def _write_shard(opened: OpenVolumes, plan: ShardPlan, number: int) -> _Written:
 def _samples(
     opened: OpenVolumes, ids: range, crcs: dict[int, int]
 ) -> Iterator[tuple[int, memoryview]]:
-    """The bytes of each sample; `crcs` gets those of the blocks they lie in."""
+    """Yield the bytes of each sample; `crcs` gets those of the blocks they lie in."""
     volumes = opened.volumes
     if volumes.layout == "pixels":
         yield from ((sample_id, png(volumes, opened[sample_id].data)) for sample_id in ids)
@@ -151,7 +151,7 @@ def _add(tar: tarfile.TarFile, name: str, data: memoryview) -> None:
 
 
 def _parted(name: str) -> tuple[str, str]:
-    """A key, and the suffix of an image if the name has one."""
+    """Part a name into a key, and the suffix of an image if it has one."""
     folder, slash, base = name.rpartition("/")
     stem, suffix = posixpath.splitext(base)
     if suffix.lower() not in IMAGE_SUFFIXES:

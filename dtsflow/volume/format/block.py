@@ -22,7 +22,7 @@ from dtsflow.volume.format.header import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockIndex:
-    """Where the samples of one block lie; offsets count from the block's first byte."""
+    """The samples' offsets in one block; they count from the block's first byte."""
 
     offsets: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]

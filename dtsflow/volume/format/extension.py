@@ -37,7 +37,7 @@ _ROOM = BLOCK_BYTES - EXTENSION_OFFSET
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What the index says in words; written as JSON.
+    """The part of the index that is in words; written as JSON.
 
     `options` are the packer's, as plain JSON values. `mean` and `std` are of RGB from 0
     to 1 over all pixels of `statistics_images` images; empty when that is 0.
@@ -54,7 +54,7 @@ class About:
     statistics_images: int = 0
 
     def to_json(self) -> bytes:
-        """The JSON text, without padding."""
+        """Return the JSON text, without padding."""
         values = {
             "class_names": list(self.class_names),
             "header": self.header.hex(),
@@ -130,7 +130,7 @@ class Extension:
         return _parts(prefix, bytes(body), path)
 
     def to_bytes(self) -> bytes:
-        """The index as it is stored at `EXTENSION_OFFSET`."""
+        """Return the index as it is stored at `EXTENSION_OFFSET`."""
         text = self.about.to_json()
         text += b" " * (-len(text) % _JSON_ALIGN)
         body = text + np.asarray(self.block_crcs, "<u4").tobytes()
@@ -151,13 +151,13 @@ class Extension:
 
 
 def fits(about: About, num_blocks: int, num_samples: int) -> bool:
-    """Whether an index with a width and a height per sample fits the header area."""
+    """Tell whether an index with a width and a height per sample fits its area."""
     words = PREFIX_BYTES + len(about.to_json()) + _JSON_ALIGN + 8 * num_blocks
     return words + 4 * num_samples <= _ROOM
 
 
 def extension_bytes(start: bytes | memoryview, path: Path) -> int:
-    """The length of the index that begins with `start` (32 bytes); 0 if none does.
+    """Return the length of the index that `start` (32 bytes) begins; 0: it begins none.
 
     Raises:
         HeaderError: Something is there that is no index of this version.

@@ -133,7 +133,7 @@ class ScanCache:
     folder: Path
 
     def look_up(self, header: Header, size: int, changed_ns: int) -> Scanned | None:
-        """What is known of a volume; None if nothing is, or nothing sound."""
+        """Return what is known of a volume; None if nothing is, or nothing sound."""
         try:
             kept = self._path(header, size).read_bytes()
         except OSError:
@@ -196,7 +196,7 @@ class VolumeFile:
 
     @property
     def num_samples(self) -> int:
-        """Samples that can be read, which a small set's header may overstate."""
+        """Return how many samples can be read; a small set's header may say more."""
         return int(self.counts.sum())
 
 
@@ -309,7 +309,7 @@ def _check_size(path: Path, header: Header, size: int) -> None:
 
 
 def _scanned(path: Path, header: Header, state: os.stat_result, cache: ScanCache | None) -> Scanned:
-    """What the blocks hold, looked up or else looked for."""
+    """Return the facts of the blocks: from `cache`, else from a scan."""
     if cache is None:
         return _scan_blocks(path, header)
     known = cache.look_up(header, state.st_size, state.st_mtime_ns)

@@ -36,7 +36,7 @@ SUFFIX = ".dts"
 
 
 class Kind(Enum):
-    """What a file holds; the value is the header's type field without its padding."""
+    """The kind of a file's content, as the header's type field without padding."""
 
     IMAGENET = "IMAGENET"
     MNIST = "MNIST"
@@ -45,12 +45,12 @@ class Kind(Enum):
 
     @property
     def in_blocks(self) -> bool:
-        """Whether samples lie in 16 MiB blocks; otherwise labels, then raw pixels."""
+        """Tell whether samples lie in 16 MiB blocks; else labels, then pixels."""
         return self is Kind.IMAGENET
 
 
 def aligned(size: int) -> int:
-    """The bytes that a sample of `size` bytes takes in a block."""
+    """Return the bytes that a sample of `size` bytes takes in a block."""
     return -(-size // SAMPLE_ALIGN) * SAMPLE_ALIGN
 
 
@@ -95,7 +95,7 @@ _KINDS = {kind.value.rjust(8).encode(): kind for kind in Kind}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a volume says about itself, in the order of its bytes.
+    """The fields of a volume's header, in the order of its bytes.
 
     Three words are hints that healthy files get wrong: `max_pic_area` and
     `max_pic_per_block`, and of MNIST every size but `num_channels`. Zero means and
@@ -163,7 +163,7 @@ class Header:
         return cls(**values)
 
     def to_bytes(self) -> bytes:
-        """The header as it is stored, 144 bytes."""
+        """Return the header as it is stored, 144 bytes."""
         record = np.zeros(1, RECORD)
         for field in fields(self):
             value = getattr(self, field.name)
@@ -194,7 +194,7 @@ def _check_start(raw: bytes, path: Path) -> None:
 
 
 def interrupted(path: Path) -> HeaderError:
-    """The error for a file whose exporter stopped before it wrote the header."""
+    """Make the error for a file whose exporter stopped before it wrote the header."""
     return HeaderError(
         f"{path} is an interrupted export: it has a DTS magic, but its header was never "
         "filled in. Nothing tells what it holds: delete it and export again."
@@ -215,7 +215,7 @@ def _raw(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a header says that the blocks themselves do not tell.
+    """The facts of a header that the blocks themselves do not hold.
 
     `volume_id` counts from 0; `total_blocks` of 0 means a set of this one volume.
     `source_bytes` are those of the original images, for the compression ratio.
@@ -235,7 +235,7 @@ class Facts:
 
 
 def block_header(facts: Facts, counts: Sequence[int], crc: int) -> Header:
-    """The header of a volume whose blocks hold `counts` samples and have this CRC."""
+    """Make a volume's header; its blocks hold `counts` samples and have this CRC."""
     total_bytes = (1 + facts.num_blocks) * BLOCK_BYTES
     largest = facts.max_pic_per_block
     return Header(

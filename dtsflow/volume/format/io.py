@@ -31,7 +31,7 @@ _SEEK = Lock()  # without preadv a descriptor has one position for all its threa
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """A descriptor of `path` for reading, closed at the end of the block."""
+    """Open `path` for reading; close the descriptor at the end of the block."""
     descriptor = open_descriptor(path)
     try:
         yield descriptor
@@ -115,7 +115,7 @@ _POLYNOMIAL = 0xEDB88320  # of zlib's CRC-32, reflected
 
 
 def crc32(data: bytes | memoryview, value: int = 0) -> int:
-    """The CRC-32 of contiguous bytes; `value` is that of the bytes before them.
+    """Return the CRC-32 of contiguous bytes; `value` is that of the bytes before them.
 
     The compiled core computes it where there is one that is faster than zlib. Both work
     without the GIL and give the same.
@@ -129,7 +129,7 @@ def crc32(data: bytes | memoryview, value: int = 0) -> int:
 
 
 def combine(first: int, second: int, second_bytes: int) -> int:
-    """The CRC-32 of two byte strings after each other, from theirs.
+    """Return the CRC-32 of two byte strings after each other, from their CRC-32s.
 
     Running a CRC over zero bytes is linear over GF(2): a matrix carries `first` over
     `second_bytes` of them, and the start and end values of the two cancel.
@@ -138,7 +138,7 @@ def combine(first: int, second: int, second_bytes: int) -> int:
 
 
 def combine_blocks(crcs: Iterable[int], block_bytes: int) -> int:
-    """The CRC-32 of equally long blocks after each other, from theirs."""
+    """Return the CRC-32 of equally long blocks in a row, from their CRC-32s."""
     whole = 0
     for crc in crcs:
         whole = combine(whole, crc, block_bytes)
@@ -147,7 +147,7 @@ def combine_blocks(crcs: Iterable[int], block_bytes: int) -> int:
 
 @lru_cache(maxsize=8)
 def _zero_bytes(count: int) -> Matrix:
-    """What `count` zero bytes do to a CRC register."""
+    """Return the matrix that `count` zero bytes apply to a CRC register."""
     result: Matrix = tuple(1 << bit for bit in range(32))
     power: Matrix = (_POLYNOMIAL, *(1 << bit for bit in range(31)))  # one zero bit
     bits = 8 * count
@@ -200,7 +200,7 @@ def check_space(folder: Path, wanted: int, *, what: str = "the volume") -> None:
 
 @contextmanager
 def replacing(destination: Path) -> Iterator[BinaryIO]:
-    """A new file that takes its name if the block ends well, and is gone if not.
+    """Open a new file that takes its name if the block ends well, else is removed.
 
     Its bytes are on the disk before it has the name, and the name before this returns.
 
@@ -246,7 +246,7 @@ def refuse_existing_folder(folder: Path) -> None:
 
 @contextmanager
 def appearing(folder: Path) -> Iterator[Path]:
-    """A new folder that takes its name if the block ends well, and is gone if not.
+    """Make a new folder that takes its name if the block ends well, else is removed.
 
     The block fills the hidden folder that it is given. Missing folders above are made.
     Nothing is forced to the disk: after a power cut, write it again.

@@ -28,7 +28,7 @@ class Entry:
     height: int
 
     def line(self) -> str:
-        """The line with its end; ASCII only."""
+        """Return the line with its end; ASCII only."""
         values = {name: getattr(self, name) for name in _NAMES}
         return json.dumps(values, separators=(",", ":")) + "\n"
 
@@ -37,12 +37,12 @@ _NAMES = tuple(field.name for field in fields(Entry))
 
 
 def manifest_path(volume: Path) -> Path:
-    """Where the manifest of a volume lies."""
+    """Return the path of a volume's manifest."""
     return volume.with_name(f"{volume.name}.manifest.jsonl")
 
 
 def rejects_path(volume: Path) -> Path:
-    """Where the list of what was left out of a volume lies."""
+    """Return the path of the list of images that were left out of a volume."""
     return volume.with_name(f"{volume.name}.rejects.jsonl")
 
 
@@ -64,6 +64,6 @@ def read_manifest(path: Path) -> Iterator[Entry]:
 
 
 def manifest_digest(path: Path) -> str:
-    """SHA-256 of the whole manifest, as the extension index records it."""
+    """Return the manifest's SHA-256, as the extension index records it."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

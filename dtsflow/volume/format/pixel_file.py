@@ -28,16 +28,16 @@ class SmallSet:
 
     @property
     def sample_bytes(self) -> int:
-        """Bytes of one image."""
+        """Return the bytes of one image."""
         return self.height * self.width * self.channels
 
     @property
     def record_bytes(self) -> int:
-        """Bytes of one image and its label."""
+        """Return the bytes of one image and its label."""
         return self.sample_bytes + 1
 
     def index(self, memory: npt.NDArray[np.uint8], samples: int, path: Path) -> BlockIndex:
-        """Where the samples lie in a payload that starts with `memory`.
+        """Index the samples of a payload that starts with `memory`.
 
         `memory` needs to reach over the labels only, `samples` bytes.
 
@@ -122,7 +122,7 @@ def count_samples(path: Path, header: Header, size: int) -> int:
 
 
 def payload_crc(path: Path, size: int) -> int:
-    """CRC-32 over everything after the header area, as the header stores it."""
+    """Return the CRC-32 of everything after the header area, as the header has it."""
     crc = 0
     with opened(path) as descriptor:
         for start in range(SMALL_AREA_BYTES, size, PIECE_BYTES):
@@ -136,7 +136,7 @@ _CLAIMED_CHANNELS = 3  # in MNIST's sizes too, whose images have one
 
 
 def small_header(kind: Kind, samples: int, *, is_training: bool, level: int, crc: int) -> Header:
-    """The header that upstream writes for a set of `samples`, quirks included.
+    """Make the header that upstream writes for a set of `samples`, quirks included.
 
     `level` is only recorded; `crc` is that of all labels and pixels. `samples` is at
     most `most_samples(kind)`.
@@ -168,7 +168,7 @@ def small_header(kind: Kind, samples: int, *, is_training: bool, level: int, crc
 
 
 def most_samples(kind: Kind) -> int:
-    """How many samples one file can hold: its block_size is a 32-bit word."""
+    """Return how many samples a file can hold: its block_size is a 32-bit word."""
     return _LARGEST_WORD // _claimed_bytes(kind)
 
 

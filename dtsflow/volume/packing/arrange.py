@@ -145,14 +145,14 @@ class Cut:
 
 
 def most_images(level: int, *, upstream: bool) -> int:
-    """How many images a block may get; upstream does not count them."""
+    """Return how many images a block may get; upstream does not count them."""
     return sys.maxsize if upstream else min(BLOCK_CAPACITY[level], PORTABLE)
 
 
 def cut_as_planned(
     stream: Iterable[Prepared | Reject], counts: Sequence[int], start: int
 ) -> Iterator[Cut]:
-    """Blocks of known numbers of images; `start` items were cut before."""
+    """Cut blocks of known numbers of images; `start` items were cut before."""
     images: list[Prepared] = []
     remaining = iter(counts)
     wanted = next(remaining, 0)
@@ -168,7 +168,7 @@ def cut_as_planned(
 def cut_next_fit(
     stream: Iterable[Prepared | Reject], level: int, most: int, start: int
 ) -> Iterator[Cut]:
-    """Blocks filled in order, each until the next image does not fit."""
+    """Fill blocks in order, each until the next image does not fit."""
     images: list[Prepared] = []
     rejects: list[Reject] = []
     room = BLOCK_ROOM[level]
@@ -232,13 +232,13 @@ def share_out(
 
 
 def volume_paths(packing: Packing, stem: str, folder: Path) -> tuple[Path, ...]:
-    """What the volumes of a pack are called."""
+    """Return the paths of the volumes of a pack."""
     volumes = packing.layout.volumes
     return tuple(folder / _file_name(stem, number, volumes) for number in range(volumes))
 
 
 def plan_digest(shares: Sequence[Share], classes: Sequence[str], options: dict[str, Any]) -> str:
-    """SHA-256 over all that decides the bytes of the volumes."""
+    """Return the SHA-256 of all that decides the bytes of the volumes."""
     state = hashlib.sha256(json.dumps([PACKER, options, list(classes)]).encode())
     for share in shares:
         state.update(json.dumps([share.volume.name, share.counts]).encode())
@@ -248,14 +248,14 @@ def plan_digest(shares: Sequence[Share], classes: Sequence[str], options: dict[s
 
 
 def image_facts(image: SourceImage) -> bytes:
-    """What of an image decides the bytes, and tells whether it changed since."""
+    """Return the facts of an image that decide the bytes and show a later change."""
     stored = image.stored
     facts = [image.name, image.label, stored.offset, stored.size, stored.mtime_ns]
     return json.dumps(facts).encode()
 
 
 def recorded_options(packing: Packing) -> dict[str, Any]:
-    """What decides the bytes besides the sources, as plain values."""
+    """Return, as plain values, what decides the bytes besides the sources."""
     recipe = packing.encoding.recipe(upstream=packing.layout.upstream)
     options: dict[str, Any] = {
         "split": packing.split,

@@ -76,7 +76,7 @@ def measure(data: bytes) -> tuple[int, int]:
 
 
 def measure_stored(stored: Stored) -> tuple[int, int]:
-    """As `measure`, from no more of the bytes than it takes.
+    """Measure as `measure` does, and read no more of the bytes than it takes.
 
     Raises:
         Unusable: As `measure`.
@@ -128,7 +128,7 @@ def shrink(data: bytes, capacity: int) -> Encoded:
 
 
 def rgb_histogram(data: bytes) -> list[int]:
-    """How often each value occurs in red, green and blue, 256 numbers each.
+    """Count each value in red, green and blue, 256 numbers each.
 
     Raises:
         Unusable: The image cannot be decoded.
@@ -141,7 +141,7 @@ def rgb_histogram(data: bytes) -> list[int]:
 
 
 def _open(data: bytes, tail: bytes | None = None) -> ImageFile.ImageFile:
-    """The image, without its pixels yet; `data` may end early where `tail` is given."""
+    """Open the image, no pixels read yet; with `tail`, `data` may end early."""
     if not data:
         raise Unusable("the file is empty")
     try:
@@ -158,7 +158,7 @@ def _open(data: bytes, tail: bytes | None = None) -> ImageFile.ImageFile:
 
 
 def _has_end(image: ImageFile.ImageFile, data: bytes, tail: bytes | None) -> bool:
-    """Whether the picture ends; a thumbnail in the header has its own end mark."""
+    """Tell whether the picture ends; a thumbnail in the header has its own end mark."""
     # Pillow stops reading at the first scan, and goes back to the start of an MPO.
     opened = JpegImageFile(io.BytesIO(data)) if image.format == "MPO" else image
     assert opened.fp is not None
@@ -191,7 +191,7 @@ def _upstream_mode(image: Image.Image) -> Image.Image:
 
 
 def _plain_mode(image: Image.Image) -> Image.Image:
-    """Gray, RGB or CMYK with 8 bits."""
+    """Convert to Gray, RGB or CMYK with 8 bits."""
     image.load()
     if image.mode in ("L", "RGB", "CMYK"):
         return image
@@ -230,7 +230,7 @@ def _save(image: Image.Image, recipe: Recipe, orientation: int) -> Encoded:
 
 
 def _scratch_file() -> BinaryIO:
-    """A file in memory: into a descriptor Pillow writes without the GIL."""
+    """Open a file in memory: into a descriptor Pillow writes without the GIL."""
     if hasattr(os, "memfd_create"):
         with contextlib.suppress(OSError):  # out of descriptors, which is not the image's fault
             return os.fdopen(os.memfd_create("dtsflow"), "w+b", buffering=0)
@@ -247,7 +247,7 @@ def check_restarts() -> None:
 
 
 def add_restarts(data: bytes) -> bytes:
-    """The same image with restart markers; `data` itself where it is no plain JPEG.
+    """Add restart markers to an image; return `data` itself if it is not a plain JPEG.
 
     Raises:
         PackError: There is no native core.

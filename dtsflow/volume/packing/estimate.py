@@ -21,7 +21,7 @@ _TRIED = 32  # images
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the volumes will take; exact where the sizes are known.
+    """The sizes of the volumes; exact where those of the images are known.
 
     `seconds` are those of reading and encoding, without writing.
     """
@@ -33,7 +33,7 @@ class Expected:
 
 
 def known_bytes(shares: Sequence[Share]) -> int | None:
-    """What the volumes take, where all sizes are known."""
+    """Return the bytes that the volumes take, where all sizes are known."""
     if any(share.counts is None for share in shares):
         return None
     return sum(1 + len(share.counts or ()) for share in shares) * BLOCK_BYTES
@@ -75,7 +75,7 @@ _OWN = {"workers"}  # what each rank may have its own of
 
 
 def option_facts(packing: Packing) -> dict[str, str]:
-    """All options by their names, and the libraries that decide the bytes.
+    """Return all options by their names, and the libraries that decide the bytes.
 
     Raises:
         PackError: The options make no sense.
@@ -94,7 +94,7 @@ def option_facts(packing: Packing) -> dict[str, str]:
 
 
 def listing_facts(gathered: Gathered) -> dict[str, str]:
-    """What the sources hold, before an image is opened."""
+    """Return what the sources hold, before an image is opened."""
     state = hashlib.sha256()
     for one in gathered.candidates:
         state.update(image_facts(one.image))

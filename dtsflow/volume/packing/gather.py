@@ -59,7 +59,7 @@ def gather(sources: Sequence[Path], packing: Packing) -> Gathered:
 
 
 def make_preparer(sources: Sequence[Path], packing: Packing, images: int) -> Preparer:
-    """What makes the stored images.
+    """Make the preparer of the stored images.
 
     Pixels stay unchanged at level 0, and where the sources are volumes that were made
     by the very same recipe.
@@ -95,7 +95,7 @@ def refuse_none(rejects: Sequence[Reject]) -> NoReturn:
 
 
 def _as_upstream(listing: Listing, *, numbered: bool) -> Listing:
-    """What upstream's exporter sees: .jpeg files, classes by the folder's own name."""
+    """List as upstream's exporter: .jpeg files, classes by the folder's own name."""
     kept = [image for image in listing.images if image.name.lower().endswith(upstream.SUFFIX)]
     rejects = [
         Reject(image.name, f"upstream packs {upstream.SUFFIX} files only")
@@ -116,7 +116,7 @@ def _as_upstream(listing: Listing, *, numbered: bool) -> Listing:
 def _renumber(
     classes: Sequence[str], images: Sequence[SourceImage]
 ) -> tuple[tuple[str, ...], list[SourceImage]]:
-    """Labels by the own names of the folders that hold images."""
+    """Renumber labels by the own names of the folders that hold images."""
     folders: dict[str, int] = {}
     for label in sorted({image.label for image in images} - {NO_CLASS}):
         name = classes[label].rpartition("/")[2]

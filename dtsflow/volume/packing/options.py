@@ -25,7 +25,7 @@ _TOP_QUALITY = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How a level above 0 makes an image.
+    """The steps by which a level above 0 makes an image.
 
     An image whose short side is over `boundary` is scaled so that it is `short`. Where
     `crops`, the middle is then cut out, at most `short` by `long`. `upstream` computes
@@ -41,7 +41,7 @@ class Recipe:
     upstream: bool = False
 
     def scaled(self, width: int, height: int) -> tuple[int, int]:
-        """The width and height after scaling."""
+        """Return the width and height after scaling."""
         side = min(width, height)
         if side <= self.boundary:
             return width, height
@@ -52,7 +52,7 @@ class Recipe:
         return width * self.short // side, height * self.short // side
 
     def window(self, width: int, height: int) -> Box | None:
-        """The part that is cut out of a scaled image; None where all of it is kept."""
+        """Return the part that is cut out of a scaled image; None keeps it whole."""
         if not self.crops:
             return None
         widest, highest = (self.long, self.short) if width > height else (self.short, self.long)
@@ -63,12 +63,12 @@ class Recipe:
         return left, top, left + kept_width, top + kept_height
 
     def facts(self) -> dict[str, Any]:
-        """The recipe as plain values, as it is recorded."""
+        """Return the recipe as plain values, as it is recorded."""
         return asdict(self)
 
     @classmethod
     def from_facts(cls, facts: object) -> "Recipe":
-        """The recipe that `facts` recorded.
+        """Return the recipe that `facts` recorded.
 
         Raises:
             ValueError: It is no recipe of this version.
@@ -87,7 +87,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """How images are stored: a level, and what to do otherwise than the level says.
+    """The storage of images: a level, and what to do otherwise than the level says.
 
     `short` and `long` are limits in pixels, `quality` is JPEG's 1 to 100, `subsampling`
     one of `SUBSAMPLINGS`. None stands for what the level says. `restarts` gives JPEGs
@@ -102,7 +102,7 @@ class Encoding:
     restarts: bool = False
 
     def recipe(self, *, upstream: bool = False) -> Recipe | None:
-        """The recipe of the level with these changes; None at level 0.
+        """Return the recipe of the level with these changes; None at level 0.
 
         Raises:
             PackError: A value is out of range, or means nothing at this level.
@@ -168,7 +168,7 @@ _PACKED = re.compile(r"(_(train|val|test)_lv\d)?(-\d{5}-of-\d{5})?$")  # what a 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How images are shared out over blocks and volumes.
+    """The way images are shared out over blocks and volumes.
 
     `upstream` writes byte for byte what upstream's exporter writes, and no extension
     index. `min_blocks` is that exporter's minimum at level 0; None is its own rule.
@@ -215,7 +215,7 @@ class Packing:
     resume: bool = False
 
     def stem(self, source: Path) -> str:
-        """What the names of all files begin with, such as `flowers_train_lv0`.
+        """Return the common start of all files' names, such as `flowers_train_lv0`.
 
         Raises:
             PackError: `name` leads to another folder, or hides the file, or neither it

@@ -46,7 +46,7 @@ from dtsflow.volume.source.select import Choice
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What was written. Images, rejects and `left_out` are all that was found."""
+    """The result of a pack. It counts all images and rejects that were found."""
 
     volumes: tuple[Path, ...]
     images: int
@@ -58,11 +58,11 @@ class Packed:
 
     @property
     def path(self) -> Path:
-        """The volume, or the first of several."""
+        """Return the volume, or the first of several."""
         return self.volumes[0]
 
     def to_text(self) -> str:
-        """It as one line."""
+        """Return the result as one line."""
         return json.dumps({**asdict(self), "volumes": list(map(str, self.volumes))})
 
     @classmethod
@@ -119,7 +119,7 @@ Sources = Path | str | Sequence[Path | str]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What `pack` would do with the same arguments."""
+    """The expected result of `pack` with the same arguments."""
 
     volumes: tuple[Path, ...]
     images: int
@@ -172,7 +172,7 @@ def pack(
 
 
 def meeting_place(sources: Sources, folder: Path | str) -> Path:
-    """A path in `folder` beside which ranks may meet that are about to pack into it.
+    """Return a path in `folder`; ranks about to pack into it may meet beside it.
 
     It is the same for all of them, whatever else they are to do.
 
@@ -344,7 +344,7 @@ def _pool(packing: Packing, collective: Collective) -> Iterator[ThreadPoolExecut
 
 
 def _of_rank(report: Progress, collective: Collective) -> Progress:
-    """Progress that says whose it is, on the one rank that tells of its own."""
+    """Name the rank in the progress, on the one rank that reports its own."""
     if collective.is_alone:
         return report
     if not collective.is_first:

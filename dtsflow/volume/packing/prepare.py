@@ -55,14 +55,14 @@ class Sums:
 
     @property
     def mean(self) -> tuple[float, ...]:
-        """Of red, green and blue, from 0 to 1; empty without images."""
+        """Return the means of red, green and blue, 0 to 1; empty without images."""
         if not self.pixels:
             return ()
         return tuple(round(total / self.pixels / _WHITE, _DIGITS) for total in self.totals)
 
     @property
     def std(self) -> tuple[float, ...]:
-        """Of red, green and blue, from 0 to 1; empty without images."""
+        """Return the deviation of each channel, 0 to 1; empty without images."""
         if not self.pixels:
             return ()
         sums = zip(self.totals, self.squares, strict=True)
@@ -71,7 +71,7 @@ class Sums:
 
 
 def sums_of(histogram: Sequence[int]) -> Sums:
-    """The sums of one image from its RGB histogram, 256 entries a channel."""
+    """Sum up one image from its RGB histogram, 256 entries a channel."""
     counts = np.array(histogram, np.int64).reshape(3, _LEVELS)
     values = np.arange(_LEVELS, dtype=np.int64)
     totals, squares = counts @ values, counts @ values**2
@@ -79,7 +79,7 @@ def sums_of(histogram: Sequence[int]) -> Sums:
 
 
 def is_sampled(name: str, images: int) -> bool:
-    """Whether the image of this name is in the sample of a set of so many images.
+    """Tell whether the image `name` is in the sample of a set of `images` images.
 
     It depends on the name alone, so that the sample does not depend on the order.
     """
@@ -151,7 +151,7 @@ class Preparer:
 
     @property
     def keeps_bytes(self) -> bool:
-        """Whether what is stored are a source's own bytes, so that sizes are known."""
+        """Tell whether a source's own bytes are stored, so that sizes are known."""
         return self.recipe is None and not self.restarts
 
     def vet(self, image: SourceImage) -> Candidate | Reject:
@@ -198,7 +198,7 @@ class Preparer:
         )
 
     def make(self, data: bytes, size: tuple[int, int] = (0, 0)) -> Encoded:
-        """What is stored of a source's bytes; `size` is their image's, if known.
+        """Make the stored image of a source's bytes; `size` is the image's, if known.
 
         Raises:
             Unusable: They are no image, or it does not fit a block.

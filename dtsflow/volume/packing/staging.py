@@ -79,7 +79,7 @@ def turn_out(folder: Path) -> None:
 
 
 def taken(folder: Path) -> PackError:
-    """The error that another process writes into `folder`."""
+    """Make the error for a `folder` that another process writes into."""
     return PackError(
         f"{folder} is being written by another process. Wait for it, or choose "
         "another name or folder."
@@ -132,7 +132,7 @@ class Unfinished:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all files are complete, and only have to get their names."""
+        """Tell whether all files are complete, and only have to get their names."""
         return (self.folder / _FINISHED).exists()
 
     def __enter__(self) -> Self:

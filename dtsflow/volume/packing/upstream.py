@@ -23,25 +23,25 @@ Item = tuple[int, int]  # an index and its aligned size
 
 
 def name_order(images: Sequence[SourceImage]) -> list[int]:
-    """Indexes sorted by file name alone; equal ones by their folder."""
+    """Return indexes sorted by file name alone; equal ones by their folder."""
     return sorted(range(len(images)), key=lambda i: _by_file_name(images[i].name))
 
 
 def shuffled(count: int) -> list[int]:
-    """The order of levels 1 to 3: places in name order, shuffled with seed 42."""
+    """Return the order of levels 1 to 3: the name order, shuffled with seed 42."""
     order = list(range(count))
     Random(_SEED).shuffle(order)
     return order
 
 
 def minimum_blocks(sizes: Sequence[int]) -> int:
-    """How many blocks level 0 starts with."""
+    """Return how many blocks level 0 starts with."""
     known = _IMAGENET_BLOCKS.get(len(sizes))
     return known or max(1, sum(map(aligned, sizes)) // BLOCK_ROOM[0])
 
 
 def arrange_level0(sizes: Sequence[int], minimum: int) -> list[list[int]]:
-    """The indexes in each block of level 0, from sizes in name order.
+    """Share out the indexes over blocks of level 0, from sizes in name order.
 
     Raises:
         PackError: A block would hold more images than its index takes, which upstream

@@ -47,17 +47,17 @@ class Mark:
     sums: Sums = field(default_factory=Sums)
 
     def line(self) -> bytes:
-        """The mark as one line of JSON."""
+        """Return the mark as one line of JSON."""
         return json.dumps(asdict(self)).encode("ascii") + b"\n"
 
 
 def journal_path(volume: Path) -> Path:
-    """Where the marks of a volume lie while it is written."""
+    """Return the path of a volume's marks while it is written."""
     return volume.with_name(f"{volume.name}.journal")
 
 
 def read_marks(path: Path) -> list[Mark]:
-    """The marks that were written whole, in order; none where there is no file."""
+    """Read the marks that were written whole, in order; none where there is no file."""
     marks: list[Mark] = []
     if path.exists():
         for line in path.read_bytes().splitlines(keepends=True):
@@ -116,26 +116,26 @@ class VolumePart:
 
     @property
     def last(self) -> Mark:
-        """The state after the last whole block."""
+        """Return the state after the last whole block."""
         return self._marks[-1] if self._marks else Mark()
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Samples in each block so far."""
+        """Return the number of samples in each block so far."""
         return tuple(mark.count for mark in self._marks)
 
     @property
     def crcs(self) -> tuple[int, ...]:
-        """CRC-32 of each block so far."""
+        """Return the CRC-32 of each block so far."""
         return tuple(mark.crc for mark in self._marks)
 
     @property
     def rejects(self) -> int:
-        """Images that were left out so far."""
+        """Return the number of images that were left out so far."""
         return self._rejects
 
     def read_rejects(self) -> list[Reject]:
-        """The images that were left out so far."""
+        """Read the list of the images that were left out so far."""
         text = rejects_path(self.volume).read_text(encoding="ascii")
         return [Reject(**json.loads(line)) for line in text.splitlines()]
 
@@ -266,7 +266,7 @@ class VolumePart:
         return crc32(self._memory.data)
 
     def _open(self, path: Path, size: int) -> BinaryIO:
-        """The file with its first `size` bytes, to be written from there on."""
+        """Open the file with its first `size` bytes, to write on from there."""
         file = self._files.enter_context(path.open("r+b" if path.exists() else "w+b"))
         file.truncate(size)
         file.seek(size)

@@ -40,7 +40,7 @@ from dtsflow.volume.packing.volume_part import VolumePart, journal_path, read_ma
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is packed, how, and where it goes; `stem` begins all file names."""
+    """The sources, options and target of one pack; `stem` begins all file names."""
 
     packing: Packing
     gathered: Gathered
@@ -51,7 +51,7 @@ class Job:
 
     @property
     def hidden(self) -> Path:
-        """The folder where everything lies until all of it is written."""
+        """Return the folder where everything lies until all of it is written."""
         return self.folder / f".{self.stem}.part"
 
 
@@ -94,7 +94,7 @@ def write_volumes(
 
 
 def _begin(job: Job, plan: str, pool: ThreadPoolExecutor, held: ExitStack) -> Unfinished:
-    """The hidden folder, on rank 0; the disk has room for what is to go there."""
+    """Begin the hidden folder, on rank 0; check that the disk has room for the rest."""
     finals = tuple(
         path
         for share in job.shares
@@ -127,7 +127,7 @@ def _install(job: Job, unfinished: Unfinished | None, filled: Sequence[list[int]
 
 
 def _written(job: Job, filled: Sequence[list[int]]) -> Iterator[Path]:
-    """The files in the hidden folder that wait for their names."""
+    """Yield the files in the hidden folder that wait for their names."""
     for number, (_, _, rejects) in enumerate(filled):
         volume = job.hidden / job.shares[number].volume.name
         yield from (volume, manifest_path(volume))
@@ -209,7 +209,7 @@ def _fill_own(
 
 
 def _filled(part: VolumePart) -> list[int]:
-    """What others have to know of a part: its blocks, samples and rejects."""
+    """Return what others have to know of a part: its blocks, samples and rejects."""
     return [len(part.counts), part.last.samples, part.rejects]
 
 
@@ -306,7 +306,7 @@ def _about(job: Job, part: VolumePart, header: Header) -> About:
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether what stopped the filling may be gone when it is gone on with.
+    """Tell whether the cause that stopped the filling may be gone at a resume.
 
     A source that changed has changed for every resume too. What stopped only other
     ranks is not known here.

@@ -47,7 +47,7 @@ Remake = Callable[[bytes], bytes]
 
 
 def recorded_remake(extension: Extension | None, level: int) -> Remake | None:
-    """What turns a source's bytes into the stored ones; None if nothing tells how.
+    """Return what turns a source's bytes into the stored ones; None if it is unknown.
 
     The result raises VolumeError for bytes that are no image.
     """
@@ -164,28 +164,28 @@ class GoodCopy:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Return the path of the file."""
         return self.area.path
 
     @cached_property
     def volume(self) -> BlockVolume:
-        """All of the copy."""
+        """Return the whole copy as a volume."""
         return read_block_volume(self.area, Means(None, self.workers, _ignore))
 
     @cached_property
     def is_sound(self) -> bool:
-        """Whether nothing in it is wrong; its manifest does not count."""
+        """Tell whether nothing in it is wrong; its manifest does not count."""
         problems, _ = volume_problems(self.volume)
         return all(problem.part == "manifest" for problem in problems)
 
     @property
     def crc_code(self) -> int:
-        """The CRC-32 of all blocks that its header says."""
+        """Return the CRC-32 of all blocks as its header gives it."""
         return int(read_fields(self.area.raw)["crc_code"])
 
     @property
     def crcs(self) -> tuple[int, ...]:
-        """The CRC-32 of each block as it is."""
+        """Return the CRC-32 of each block as it is."""
         return tuple(one.crc or 0 for one in self.volume.facts)
 
     def read(self, block: int, memory: Memory) -> bool:
@@ -197,7 +197,7 @@ class GoodCopy:
             return False  # the caller says which block could not be had from anywhere
 
     def behind_header(self) -> bytes:
-        """The header area from the index on."""
+        """Return the header area from the index on."""
         with opened(self.path) as descriptor:
             size = BLOCK_BYTES - EXTENSION_OFFSET
             return read_bytes(descriptor, size, EXTENSION_OFFSET, self.path).tobytes()
@@ -221,14 +221,14 @@ _NEEDED = "give a good copy, or the folder that was packed, with --from"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the blocks of a volume must be: the CRC-32 and the samples of each."""
+    """The required blocks of a volume: the CRC-32 and the samples of each."""
 
     crcs: tuple[int, ...]
     counts: tuple[int, ...]
 
 
 def target(volume: BlockVolume, copy: GoodCopy | None) -> Target | None:
-    """What proves the blocks: the index, a sound copy, or their own numbers and CRC-32.
+    """Find the blocks' proof: the index, a sound copy, or their numbers and CRC-32.
 
     None if nothing does, or if they are right.
     """
@@ -272,7 +272,7 @@ def mend_blocks(
 
 
 def _moved(volume: BlockVolume, right: Target, wrong: list[int]) -> dict[int, int]:
-    """For each place whose block lies elsewhere in the file: where."""
+    """Map each wrong block to the index at which its right bytes lie."""
     found = {one.crc: one.block for one in volume.facts if one.block in wrong}
     return {k: found[right.crcs[k]] for k in wrong if right.crcs[k] in found}
 

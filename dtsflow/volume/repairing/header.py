@@ -17,7 +17,7 @@ from dtsflow.volume.verifying.pixel_file import PixelFile, pixel_problems, read_
 
 
 def proven_header(area: HeaderArea, copy: GoodCopy | None) -> bytes | None:
-    """The header that the index proves: its own, its copy, or another file's."""
+    """Return the header that the index proves: its own, its copy, another file's."""
     if area.proven is not None or area.extension is None or copy is None:
         return area.proven
     return copy.area.raw if zlib.crc32(copy.area.raw) == area.extension.header_crc else None
@@ -110,7 +110,7 @@ def mend_pixels(file: PixelFile, patch: Patch, good: Path | None) -> None:
 
 
 def _is_same(file: PixelFile, copy: PixelFile) -> bool:
-    """Whether a copy is of the same data: both say so, or the data do."""
+    """Tell whether a copy is of the same data: both say so, or the data do."""
     return copy.crc_code in (file.crc, read_fields(file.raw)["crc_code"])
 
 

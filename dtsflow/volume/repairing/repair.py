@@ -31,7 +31,7 @@ from dtsflow.volume.verifying.verify import Progress, recognise, verify
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What was mended, what could not be and why, and how the file is now."""
+    """The result of a repair: what was mended, what was not and why, the file now."""
 
     path: Path
     done: tuple[str, ...]

@@ -68,7 +68,7 @@ class Stored:
 
 
 def whole_file(path: str, state: os.stat_result) -> Stored:
-    """All of one file, whose `os.stat` is at hand."""
+    """Describe all of one file, whose `os.stat` is at hand."""
     return Stored(path, 0, state.st_size, state.st_size, state.st_mtime_ns)
 
 
@@ -131,7 +131,7 @@ FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 
 @dataclass(frozen=True, slots=True)
 class SourceFormat:
-    """What the files of a source are, and which fields of a sample count.
+    """The kind of a source's files, and the fields of a sample that count.
 
     Attributes:
         kind: `auto` goes by the look of the source; see `list_source`. `images` are
@@ -150,14 +150,14 @@ class SourceFormat:
 
 
 def clean(name: str) -> str:
-    """The name without empty and `.` parts: `./a//b/` becomes `a/b`."""
+    """Clean a name of empty and `.` parts: `./a//b/` becomes `a/b`."""
     if name and name[0] not in "./" and "//" not in name and "/." not in name and name[-1] != "/":
         return name  # nearly every name: a million of them are not taken apart
     return "/".join(part for part in name.split("/") if part not in {"", "."})
 
 
 def why_unsafe(name: str) -> str:
-    """Why no file may get this name below a folder; empty if one may."""
+    """Explain why no file may get this name below a folder; empty if one may."""
     if name.startswith("/"):
         return "an absolute name"
     if "\0" in name:
@@ -168,7 +168,7 @@ def why_unsafe(name: str) -> str:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a part of the name begins with a dot."""
+    """Tell whether a part of the name begins with a dot."""
     return name.startswith(".") or "/." in name
 
 
@@ -176,7 +176,7 @@ TEXT_SUFFIXES = (".txt", ".md", ".json", ".jsonl", ".csv", ".yaml", ".yml")  # b
 
 
 def read_text(path: Path) -> str:
-    """The text of a UTF-8 file, with or without a byte order mark.
+    """Read the text of a UTF-8 file, with or without a byte order mark.
 
     Raises:
         PackError: It cannot be read, or is not UTF-8.
@@ -193,7 +193,7 @@ def read_text(path: Path) -> str:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Each line without its end (LF or CRLF), with its number from 1.
+    """Yield each line without its end (LF or CRLF), with its number from 1.
 
     Raises:
         PackError: The file cannot be read, or a line is blank.
@@ -222,7 +222,7 @@ SIGNATURES = {
 
 
 def sniffed_suffix(data: bytes | memoryview) -> str:
-    """The suffix of the image format that these bytes begin as."""
+    """Return the suffix of the image format that these bytes begin as."""
     start = bytes(data[:SIGNATURE_BYTES])
     if start[:4] == b"RIFF" and start[8:] == b"WEBP":
         return WEBP

@@ -66,7 +66,7 @@ def list_source(path: Path, source_format: SourceFormat = _BY_LOOK) -> Listing:
 
 
 def _look(path: Path, mode: int, source_format: SourceFormat) -> str:
-    """What a source looks like; `images` also where it is none."""
+    """Return the kind that a source looks like; `images` if it looks like no other."""
     if stat.S_ISDIR(mode):
         if holds_volumes(path):
             return "volumes"
@@ -79,7 +79,7 @@ def _look(path: Path, mode: int, source_format: SourceFormat) -> str:
 
 
 def _look_of_file(path: Path, kind: str, source_format: SourceFormat) -> str:
-    """What a file is whose suffix is that of `kind`."""
+    """Return the kind of a file whose suffix is that of `kind`."""
     if kind == "images" and not _is_tar(path):
         return source_of(path.suffix) or kind
     if kind == "webdataset" and source_format.label_field is None and not looks_like_shard(path):
@@ -117,7 +117,7 @@ def _is_tar(path: Path) -> bool:
 
 
 def _mode(path: Path) -> int:
-    """The file's type and mode; 0 if nothing is there."""
+    """Return the file's type and mode; 0 if nothing is there."""
     try:
         return path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -128,7 +128,7 @@ def _mode(path: Path) -> int:
 
 
 def holds_volumes(folder: Path) -> bool:
-    """Whether a folder is one of volumes: a .dts file lies directly in it.
+    """Tell whether a folder is one of volumes: a .dts file lies directly in it.
 
     Raises:
         PackError: It cannot be listed.

@@ -23,7 +23,7 @@ from dtsflow.volume.source.base import (
 
 
 def match(names: Iterable[str], rows: Collection[str], path: Path) -> dict[str, str]:
-    """From the names of images to the row that means each, where one does.
+    """Map the names of images to the row that means each, where one does.
 
     A row means the image with its whole name; else with its base name; else with its
     base name but for an image's suffix. The last two only where no other row and no
@@ -50,7 +50,7 @@ def match(names: Iterable[str], rows: Collection[str], path: Path) -> dict[str, 
 
 
 def _unique(names: Iterable[str], reduced: Callable[[str], str]) -> dict[str, str | None]:
-    """From each reduced name to the one it was; None where several were."""
+    """Map each reduced name to the one it was; None where several were."""
     found: dict[str, str | None] = {}
     for name in names:
         key = reduced(name)
@@ -211,7 +211,7 @@ def _add_row(labels: dict[str, str], row: list[str], where: str) -> None:
 
 
 def number_values(given: Iterable[str], path: Path) -> tuple[tuple[str, ...], dict[str, int]]:
-    """The classes that values from `path` mean, and the label of each value.
+    """Return the classes that values from `path` mean, and the label of each value.
 
     They are the sorted values; where all are whole numbers, these are the labels, and
     the classes are called by them from 0 on.

@@ -49,7 +49,7 @@ _FEATURES_KEY = b"huggingface"  # where the datasets library describes its colum
 
 @dataclass(frozen=True, slots=True)
 class ParquetTable:
-    """What a file says of itself; holds nothing open.
+    """The description that a file has of itself; holds nothing open.
 
     `kinds` are those of the columns, in their order: `images` have the fields `bytes`
     and `path`. `features` describe columns as the library `datasets` does, where it
@@ -75,7 +75,7 @@ class ParquetTable:
             return cls(path, file.metadata.num_rows, kinds, _features(schema.metadata or {}))
 
     def image_bytes(self, column: str) -> int:
-        """About how many bytes the images of a column take unpacked."""
+        """Estimate how many bytes the images of a column take unpacked."""
         leaf = self._leaf(column)
         with _opened(self.path) as file:
             groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
@@ -87,7 +87,7 @@ class ParquetTable:
             )
 
     def images(self, column: str) -> Iterator[list[bytes | None]]:
-        """The stored bytes of every row, some rows at a time.
+        """Yield the stored bytes of every row, some rows at a time.
 
         Raises:
             PackError: The file is damaged or cannot be read.
@@ -99,7 +99,7 @@ class ParquetTable:
                 yield values.to_pylist()
 
     def names(self, column: str) -> list[str | None]:
-        """The paths that the images of a column had; empty where it has none."""
+        """Return the paths that the images of a column had; empty where it has none."""
         if self.kinds[column] != "images":
             return []
         with _opened(self.path) as file:
@@ -107,7 +107,7 @@ class ParquetTable:
             return [row and row.get("path") for row in values.to_pylist()]
 
     def values(self, column: str) -> list[Any]:
-        """All values of a column of numbers or text."""
+        """Return all values of a column of numbers or text."""
         with _opened(self.path) as file:
             (values,) = file.read(columns=[column]).columns
             found: list[Any] = values.to_pylist()
@@ -119,7 +119,7 @@ class ParquetTable:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """A file open for reading; whatever pyarrow says of it becomes a PackError."""
+    """Open a file for reading; whatever pyarrow says of it becomes a PackError."""
     try:
         import pyarrow as pa  # noqa: PLC0415  # an extra: imported when a table is opened
         import pyarrow.parquet as pq  # noqa: PLC0415
@@ -158,7 +158,7 @@ def _kind(column: Any) -> Kind:
 
 
 def _features(metadata: dict[bytes, bytes]) -> dict[str, Any]:
-    """The columns as `datasets` describes them; none where that is no such text."""
+    """Return the columns as `datasets` describes them; none without such a text."""
     try:
         found = json.loads(metadata.get(_FEATURES_KEY, b"{}"))["info"]["features"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -277,7 +277,7 @@ class Spool:
     mtime_ns: int
 
     def stored(self) -> list[Stored | None]:
-        """Where the image of each row lies; None where it has none."""
+        """Return where the image of each row lies; None where it has none."""
         lengths = np.maximum(self.sizes, 0)
         starts = (np.cumsum(lengths) - lengths).tolist()
         path = str(self.path)
@@ -426,7 +426,7 @@ def _no_spool(tables: Sequence[ParquetTable], columns: Columns) -> PackError:
 
 
 def _labels(tables: Sequence[ParquetTable], columns: Columns) -> tuple[tuple[str, ...], list[int]]:
-    """The classes, and the label of every row."""
+    """Return the classes, and the label of every row."""
     if columns.label is None:
         return (), [NO_CLASS] * sum(table.num_rows for table in tables)
     values = [value for table in tables for value in table.values(columns.label)]

@@ -34,7 +34,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def take(stream: IO[bytes], size: int, where: str) -> Bytes:
-    """The next `size` bytes of a stream; `where` names it in messages.
+    """Read the next `size` bytes of a stream; `where` names it in messages.
 
     Raises:
         PackError: It ends first.
@@ -103,7 +103,7 @@ _WORD_BYTES = 4
 
 
 def read_idx_labels(stream: IO[bytes], where: str) -> Bytes:
-    """All labels of an idx file; `where` names it in messages.
+    """Read all labels of an idx file; `where` names it in messages.
 
     Raises:
         PackError: Another magic, cut short, bytes left over, no label, or a wrong one.
@@ -118,7 +118,7 @@ def read_idx_labels(stream: IO[bytes], where: str) -> Bytes:
 
 
 def read_idx_images(stream: IO[bytes], samples: int, where: str) -> Bytes:
-    """All images of an idx file, one a row, whose labels are `samples`.
+    """Read all images of an idx file, one a row, whose labels are `samples`.
 
     Raises:
         PackError: Another magic, number or size of images, cut short, or bytes left
@@ -156,7 +156,7 @@ _LABELS = {Kind.CIFAR10: (10,), Kind.CIFAR100: (20, 100)}
 
 
 def read_cifar(stream: IO[bytes], kind: Kind, where: str) -> tuple[Bytes, Bytes]:
-    """The labels and images of one file of records, images one a row and interleaved.
+    """Read labels and images of one file of records, images one a row, interleaved.
 
     Of CIFAR-100's two labels the fine one is kept.
 
@@ -205,12 +205,12 @@ class ArchiveFiles:
     contents: Mapping[str, bytes] | None = None
 
     def where(self, name: str) -> str:
-        """A file's place, for a message."""
+        """Describe in words where a file lies, for a message."""
         return str(self.place / name) if self.contents is None else f"{self.place}: {name}"
 
     @contextmanager
     def opened(self, name: str) -> Iterator[IO[bytes]]:
-        """One file for reading from its start; a `.gz` is unpacked on the way.
+        """Open one file for reading from its start; unpack a `.gz` on the way.
 
         Raises:
             PackError: The file cannot be read, or its packing is damaged.
@@ -229,7 +229,7 @@ class ArchiveFiles:
 
 
 def open_shelf(path: Path, wanted: Collection[str], known: Collection[str]) -> ArchiveFiles | None:
-    """The files at `path`, a folder or a tar (`.tar`, `.tar.gz`, `.tgz`); else None.
+    """Open the files of a folder or a tar (`.tar`, `.tar.gz`, `.tgz`); else None.
 
     Of a tar the members named in `wanted` are read into memory. A tar that has none of
     the `known` names among its first members is None, however large it is.
@@ -432,7 +432,7 @@ def _parts() -> Iterable[tuple[Kind, str]]:
 
 
 def _names(kind: Kind, split: str) -> Iterable[str]:
-    """Every name that a file of this part may have."""
+    """Return every name that a file of this part may have."""
     if kind is Kind.MNIST:
         return (*_idx_names("images", split), *_idx_names("labels", split))
     return _RECORDS[kind, split]
@@ -464,7 +464,7 @@ def _read_cifar(shelf: ArchiveFiles, kind: Kind, split: str) -> PixelSet:
 
 
 def _choose(shelf: ArchiveFiles, names: tuple[str, ...]) -> str:
-    """The first of several spellings that is there; plain before packed."""
+    """Choose the first of several spellings that is there; plain before packed."""
     for name in names:
         if name in shelf.names:
             return name

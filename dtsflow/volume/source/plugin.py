@@ -22,12 +22,12 @@ says which files are such sources.
 
 
 def source_names() -> list[str]:
-    """What `--format` may name of plugins; imports none."""
+    """Name the plugin sources that `--format` may name; import none."""
     return sorted(point.name for point in entry_points(group=GROUP))
 
 
 def source_suffixes(name: str) -> tuple[str, ...]:
-    """How the files of a plugin's source end, as `.csv`.
+    """Return how the files of a plugin's source end, as `.csv`.
 
     Raises:
         PackError: There is no such source, or its plugin cannot be used.
@@ -36,7 +36,7 @@ def source_suffixes(name: str) -> tuple[str, ...]:
 
 
 def source_of(suffix: str) -> str | None:
-    """The plugin's source that files with this suffix are; None: no plugin's.
+    """Return the plugin's source that files with this suffix are; None: no plugin's.
 
     Raises:
         PackError: They are of several, or a plugin cannot be used.
@@ -51,7 +51,7 @@ def source_of(suffix: str) -> str | None:
 
 
 def list_plugin_source(name: str, path: Path, options: Mapping[str, str]) -> Listing:
-    """The images that a plugin's source lists, in its order.
+    """List the images of a plugin's source, in its order.
 
     `options` are attributes of its class beside `path`.
 

@@ -19,7 +19,7 @@ from dtsflow.volume.source.labels import label_by, number_by, read_classes, read
 
 
 def mixing_number(name: str) -> int:
-    """A number below 2^64 from a digest of the name.
+    """Return a number below 2^64 from a digest of the name.
 
     No library version can change it, and it has nothing to do with the class.
     """
@@ -28,7 +28,7 @@ def mixing_number(name: str) -> int:
 
 
 def mixing_key(name: str) -> tuple[int, str]:
-    """What to sort by for an order that mixes classes."""
+    """Return the sort key of a name for an order that mixes classes."""
     return mixing_number(name), name
 
 
@@ -60,7 +60,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is to be packed, and how many images the subset leaves out.
+    """The images to pack, and how many images the subset leaves out.
 
     An image is in `listing.images`, in `listing.rejects`, or one of the `left_out`.
     """

@@ -20,12 +20,12 @@ _MOST_FILES = 1 << 20
 
 
 def is_pattern(path: Path) -> bool:
-    """Whether a path that is not there may be a pattern or a brace list."""
+    """Tell whether a path that does not exist may be a pattern or a brace list."""
     return any(sign in str(path) for sign in _PATTERN_SIGNS)
 
 
 def is_folder_of(folder: Path, suffix: str) -> bool:
-    """Whether a folder holds files with this suffix, and but for texts nothing else.
+    """Tell whether a folder holds files with this suffix, and else only texts.
 
     Hidden entries do not count.
 
@@ -44,7 +44,7 @@ def is_folder_of(folder: Path, suffix: str) -> bool:
 
 
 def part_files(path: Path, suffix: str) -> list[Path]:
-    """The files that a file, a folder, a pattern or a brace list names.
+    """Find the files that a file, a folder, a pattern or a brace list names.
 
     Those of a folder are the ones with this suffix that lie directly in it, and must
     be parts of one set: their names differ in digits only, and where these count
@@ -91,7 +91,7 @@ def _named(path: Path) -> Iterator[Path]:
 
 
 def _expanded(text: str) -> Iterator[str]:
-    """What a brace list stands for, the last list counting up first."""
+    """Expand a brace list, the last list counting up first."""
     pieces = _BRACES.split(text)  # what is outside and inside of braces, in turn
     lists = [_alternatives(piece, text) for piece in pieces[1::2]]
     total = prod(map(len, lists))

@@ -73,12 +73,12 @@ class Part(io.RawIOBase):
         return offset
 
     def tell(self) -> int:
-        """The place of the next read, counted from the start of the part."""
+        """Return the position of the next read, counted from the start of the part."""
         return self._place
 
 
 def members(part: Part, where: str) -> Iterator[tarfile.TarInfo]:
-    """The members in the order of the archive; `offset_data` counts from the part.
+    """Yield the members in the archive's order; `offset_data` counts from the part.
 
     None is kept, so a million take no memory. `where` names the archive in errors.
 
@@ -105,7 +105,7 @@ def members(part: Part, where: str) -> Iterator[tarfile.TarInfo]:
 
 
 def why_unreadable(member: tarfile.TarInfo) -> str:
-    """Why what is no folder has no bytes in one place of the tar; empty if it has."""
+    """Explain why a member's bytes cannot be read in one piece; empty if they can."""
     if member.issparse():
         return "a sparse file, which has no one place in a tar"
     if member.issym() or member.islnk():
@@ -129,7 +129,7 @@ def _open(part: Part, where: str) -> tarfile.TarFile:
 
 
 def compressed(where: str, how: str) -> PackError:
-    """The error for an archive that cannot be read in place."""
+    """Make the error for an archive that cannot be read in place."""
     return PackError(
         f"{where} is compressed ({how}), and images are read in place from plain tars only. "
         "Decompress it first (gunzip, bunzip2, unxz or unzstd), then pack the .tar."
@@ -185,7 +185,7 @@ class ClassFolders:
     names: tuple[str, ...]
 
     def below_root(self, name: str) -> str:
-        """A path of the archive without the root."""
+        """Return a path of the archive without the root."""
         return name[len(self.root) + 1 :] if self.root else name
 
 
@@ -264,7 +264,7 @@ def read_tar(path: Path) -> Listing:
 
 
 class _Found:
-    """What was found so far, by its path in the archive."""
+    """The members that were found so far, by their path in the archive."""
 
     def __init__(self, path: str, state: os.stat_result) -> None:
         self.path = path
@@ -347,7 +347,7 @@ def _add(member: tarfile.TarInfo, name: str, start: int, found: _Found) -> None:
 
 
 def _name_of(member: tarfile.TarInfo, found: _Found) -> str:
-    """The clean name; empty for what is hidden, refused, or the top folder itself."""
+    """Return the clean name; empty if hidden, refused, or the top folder itself."""
     reason = why_unsafe(member.name)
     if reason:
         found.reject(member.name, reason)

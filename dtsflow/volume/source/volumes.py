@@ -51,7 +51,7 @@ def read_volumes(path: str | Path) -> tuple[Listing, VolumeSet]:
 
 
 def _places(volumes: VolumeSet) -> Iterator[tuple[int, Stored]]:
-    """The label and the bytes of each sample, in volume order."""
+    """Yield the label and the bytes of each sample, in volume order."""
     files = {file.path: (str(file.path), file.size) for file in volumes.files}
     times = {file.path: _changed_ns(file.path) for file in volumes.files}
     for span, index in read_indexes(volumes, range(volumes.num_blocks)):
@@ -67,7 +67,7 @@ def _changed_ns(path: Path) -> int:
 
 
 def _manifest_names(volumes: VolumeSet, labels: list[int]) -> list[str]:
-    """The names of all samples; empty if a manifest is missing or of something else."""
+    """Name all samples; empty if a manifest is missing or of something else."""
     names: list[str] = []
     for file in volumes.files:
         place = manifest_path(file.path)

@@ -102,7 +102,7 @@ def read_shard(path: Path, source_format: SourceFormat) -> Shard:
 
 
 def looks_like_shard(path: Path) -> bool:
-    """Whether a tar has a `.cls` member among its first hundred.
+    """Tell whether a tar has a `.cls` member among its first hundred.
 
     Raises:
         PackError: As `read_shard`, where it is damaged so far.
@@ -117,7 +117,7 @@ def looks_like_shard(path: Path) -> bool:
 
 
 def _parted(name: str) -> tuple[str, str]:
-    """A member's key and suffix."""
+    """Part a member's name into its key and suffix."""
     folder, slash, base = name.rpartition("/")
     stem, _, suffix = base.partition(".")
     return f"{folder}{slash}{stem}", suffix.lower()
@@ -158,7 +158,7 @@ def _shard(
 
 
 def _images(sample: _Sample, image_field: str | None) -> list[str]:
-    """The suffixes of a sample that are images."""
+    """Return the suffixes of a sample that are images."""
     if image_field is not None:
         wanted = image_field.lower().lstrip(".")
         return [wanted] if wanted in sample else []
@@ -174,7 +174,7 @@ class _LabelReader:
         self._suffix = CLASS_SUFFIX if field is None else field.lower().lstrip(".")
 
     def read(self, sample: Mapping[str, _Member]) -> tuple[str, str]:
-        """The label of a sample, or why it has none."""
+        """Return the label of a sample, or why it has none."""
         if self._suffix in sample:
             return self._text(sample[self._suffix])
         if self._field is None or _JSON_SUFFIX not in sample:
@@ -201,7 +201,7 @@ class _LabelReader:
 
 
 def _field_of(text: str, field: str) -> tuple[str, str]:
-    """The value of a field of a JSON object as text, or why it is no label."""
+    """Return the value of a field of a JSON object, or why it is not a label."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -261,7 +261,7 @@ class FieldLabels:
         return cls(names, numbers)
 
     def number(self, text: str) -> int:
-        """The label that a text means; `NO_CLASS` where there is none."""
+        """Return the label that a text means; `NO_CLASS` where there is none."""
         return self.numbers[text] if text else NO_CLASS
 
 
@@ -303,7 +303,7 @@ def _by_folders(samples: Sequence[ShardSample]) -> tuple[tuple[str, ...], list[i
 
 
 def _names(paths: Sequence[Path], shards: Sequence[Shard]) -> list[str]:
-    """A name for each sample of all shards, no two alike."""
+    """Name each sample of all shards, no two alike."""
     names = [sample.name for shard in shards for sample in shard.samples]
     if len(set(names)) == len(names):
         return names

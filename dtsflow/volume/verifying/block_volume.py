@@ -45,13 +45,13 @@ from dtsflow.volume.verifying.report import Problem, told
 
 
 def read_fields(raw: bytes) -> dict[str, Any]:
-    """Every field of a header, however damaged; texts are bytes, vectors tuples."""
+    """Read each field of a header, however damaged; texts are bytes, vectors tuples."""
     record = np.frombuffer(raw, RECORD, 1)[0]
     return {name: _plain(record[name]) for name in RECORD.names or ()}
 
 
 def patched(raw: bytes, values: Mapping[str, Any]) -> bytes:
-    """The header `raw` with other values in some of its fields."""
+    """Return the header `raw` with other values in some of its fields."""
     record = np.frombuffer(raw, RECORD, 1).copy()
     for name, value in values.items():
         record[name] = value
@@ -97,14 +97,14 @@ _PLACES = _places()
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a file is taken to be: blocks of one level."""
+    """The assumed form of a file: blocks of one level."""
 
     level: int
     num_blocks: int
 
 
 def likely_shape(raw: bytes, size: int, magics: Sequence[bytes]) -> Shape:
-    """What a header that nothing proves and the file behind it most likely are.
+    """Return the likeliest shape for an unproven header and the file behind it.
 
     A header says several times how many blocks there are, and the size of an uncut file
     says it too: what most of them say is taken. `magics` are the first words of some
@@ -128,7 +128,7 @@ def likely_shape(raw: bytes, size: int, magics: Sequence[bytes]) -> Shape:
 def right_header(
     raw: bytes, shape: Shape, facts: Sequence[BlockFacts], *, is_upstream: bool
 ) -> bytes:
-    """The header `raw` with its right value in every field that has only one.
+    """Return the header `raw` with each field set that has only one right value.
 
     `facts` are of all blocks, each found well laid out; without any, the fields that
     depend on them are kept. Level 0 of an upstream file holds the sources unchanged, so
@@ -201,7 +201,7 @@ class HeaderArea:
 
     @property
     def proven(self) -> bytes | None:
-        """The header's 144 bytes as they were written, if the index proves them."""
+        """Return the header's 144 bytes as written, if the index proves them."""
         if self.extension is None:
             return None
         copies = (self.raw, self.extension.about.header)
@@ -209,7 +209,7 @@ class HeaderArea:
         return next((c for c in copies if len(c) == HEADER_BYTES and zlib.crc32(c) == right), None)
 
     def problems(self) -> list[Problem]:
-        """What is wrong with the index and the zeros; the header is not looked at."""
+        """Find what is wrong with the index and the zeros, not with the header."""
         found = [
             Problem(self.path, "header area", None, None, _stray_text(span)) for span in self.stray
         ]
@@ -248,7 +248,7 @@ def read_header_area(path: Path) -> HeaderArea:
 
 
 def _has_index(behind: npt.NDArray[np.uint8]) -> bool:
-    """Whether an index, damaged or not, lies there: its magic or all else says so."""
+    """Tell whether an index lies there, damaged or not: its magic or all else fits."""
     if behind[:4].tobytes() == EXTENSION_MAGIC:
         return True
     return bool(behind[:PREFIX_BYTES].any() and behind[PREFIX_BYTES:].any())
@@ -284,24 +284,24 @@ class BlockVolume:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Return the path of the file."""
         return self.area.path
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether the exporter stopped before it wrote the header."""
+        """Tell whether the exporter stopped before it wrote the header."""
         return self.area.proven is None and not any(self.area.raw[8:])
 
     @property
     def is_whole(self) -> bool:
-        """Whether every block is there and could be read, and nothing else is."""
+        """Tell whether every block is there and readable, and nothing else is there."""
         return self.area.size == (1 + self.shape.num_blocks) * BLOCK_BYTES and all(
             one.crc is not None for one in self.facts
         )
 
     @cached_property
     def right_header(self) -> bytes:
-        """The header's bytes as they should be: proven by the index, else as likely."""
+        """Return the right header's bytes: proven by the index, else the likeliest."""
         sound = self.is_whole and not any(one.findings for one in self.facts)
         return self.area.proven or right_header(
             self.area.raw,
@@ -312,41 +312,41 @@ class BlockVolume:
 
     @cached_property
     def crc(self) -> int | None:
-        """The CRC-32 of all blocks as they are; None if the file is not whole."""
+        """Return the CRC-32 of all blocks as they are; None if not whole."""
         if not self.is_whole:
             return None
         return combine_blocks((one.crc or 0 for one in self.facts), BLOCK_BYTES)
 
     @property
     def header_crc_code(self) -> int:
-        """The CRC-32 of all blocks that the header says."""
+        """Return the CRC-32 of all blocks that the header says."""
         return int(read_fields(self.right_header)["crc_code"])
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """Samples per block: of the index, else of the blocks that are there."""
+        """Return samples per block: of the index, else of the blocks that are there."""
         if self.area.extension is not None:
             return tuple(self.area.extension.counts.tolist())
         return tuple(one.count for one in self.facts)
 
     @property
     def first_ids(self) -> tuple[int, ...]:
-        """The id in the file of each block's first sample."""
+        """Return the id in the file of each block's first sample."""
         counts = np.array(self.counts, np.int64)
         return tuple((np.cumsum(counts) - counts).tolist())
 
     def wanted_crc(self, block: int) -> int | None:
-        """What the index says about a block; None if it says nothing."""
+        """Return the CRC-32 that the index has for a block; None if it has none."""
         crcs = self.area.extension.block_crcs if self.area.extension is not None else ()
         return int(crcs[block]) if block < len(crcs) else None
 
     def is_right(self, one: BlockFacts) -> bool:
-        """Whether a block is as it was written, as far as its own checks can tell."""
+        """Tell whether a block is as it was written, as far as its own checks tell."""
         wanted = self.wanted_crc(one.block)
         return not one.findings if wanted is None else one.crc == wanted
 
     def is_moved(self, one: BlockFacts) -> bool:
-        """Whether a block lies whole in the wrong place."""
+        """Tell whether a block lies whole at the wrong index."""
         return (
             one.number != one.block
             and one.crc is not None

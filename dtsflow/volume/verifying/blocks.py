@@ -45,7 +45,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Structure:
-    """What a block's own header says, right or wrong.
+    """The header of a block as it is, right or wrong.
 
     The arrays have one entry per sample; they are empty where the block counts more
     samples than its header holds. `is_laid_out` says that every sample lies inside the
@@ -61,11 +61,11 @@ class Structure:
 
     @property
     def count(self) -> int:
-        """Samples that can be looked at."""
+        """Return the number of samples that can be looked at."""
         return len(self.offsets)
 
     def sample(self, memory: Memory, row: int) -> memoryview | None:
-        """The bytes of one sample in `memory`; None if they are not in the block."""
+        """Return a sample's bytes in `memory`; None if they are not in the block."""
         start, size = int(self.offsets[row]), int(self.sizes[row])
         return memory.data[start : start + size] if start + size <= BLOCK_BYTES else None
 
@@ -90,7 +90,7 @@ def examine(memory: Memory, *, block: int, level: int) -> Structure:
 
 
 def starts(sizes: Numbers, level: int) -> Numbers:
-    """Where samples of these sizes begin in a block; one entry more, for the end."""
+    """Return where samples of these sizes begin in a block, and the end."""
     steps = -(-sizes // SAMPLE_ALIGN) * SAMPLE_ALIGN
     return BLOCK_HEADER_BYTES[level] + np.concatenate([[0], np.cumsum(steps)])
 
@@ -157,7 +157,7 @@ Tick = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a check works with: `tick` is called after each block, in one thread.
+    """The tools of a check: `tick` is called after each block, in one thread.
 
     The blocks of each file go to the ranks of `collective` in turn; `tick` hears of its
     own.
@@ -171,7 +171,7 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class BlockFacts:
-    """What one read of a block told; `crc` is None where it could not be read.
+    """The facts of one read of a block; `crc` is None where it could not be read.
 
     `largest_label` is -1 in an empty block.
     """
@@ -186,12 +186,12 @@ class BlockFacts:
     findings: tuple[Finding, ...]
 
     def facts(self) -> dict[str, Any]:
-        """It as values that JSON knows."""
+        """Return the facts as values that JSON knows."""
         return asdict(self)
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> "BlockFacts":
-        """It from what `facts` gave."""
+        """Make the same again from what `facts` gave."""
         findings = tuple(Finding(**one) for one in facts["findings"])
         return cls(**{**facts, "findings": findings})
 
@@ -247,7 +247,7 @@ def _read_blocks(path: Path, blocks: Sequence[int], level: int, means: Means) ->
 
 @contextmanager
 def _pool(workers: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that an interrupt stops after the blocks they are at."""
+    """Start threads that an interrupt stops after the blocks they are at."""
     pool = ThreadPoolExecutor(workers)
     try:
         yield pool

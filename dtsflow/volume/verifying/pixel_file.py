@@ -38,27 +38,27 @@ class PixelFile:
 
     @property
     def raw(self) -> bytes:
-        """The header's 144 bytes."""
+        """Return the header's 144 bytes."""
         return self.area[:HEADER_BYTES]
 
     @property
     def layout(self) -> SmallSet:
-        """Image and classes of the kind."""
+        """Return the image form and the classes of the kind."""
         return SMALL_SETS[self.kind]
 
     @property
     def samples(self) -> int:
-        """Whole records that are there."""
+        """Return the number of whole records that are there."""
         return min(self.claimed, self.payload // self.layout.record_bytes)
 
     @property
     def crc_code(self) -> int:
-        """The checksum that the header says."""
+        """Return the checksum that the header says."""
         return int(read_fields(self.raw)["crc_code"])
 
     @property
     def right_header(self) -> bytes:
-        """The header with its right value in every field that has only one.
+        """Return the header with each field set that has only one right value.
 
         The checksum is never changed.
         """
@@ -80,7 +80,7 @@ def read_pixel_file(path: Path, kind: Kind, size: int) -> PixelFile:
 
 
 def pixel_problems(file: PixelFile) -> tuple[list[Problem], list[str]]:
-    """Everything wrong with a pixel set, and notes."""
+    """Find everything wrong with a pixel set, and notes."""
     notes = []
     problems = [
         _problem(file, "header", what)
@@ -111,7 +111,7 @@ def pixel_problems(file: PixelFile) -> tuple[list[Problem], list[str]]:
 
 
 def right_small_header(raw: bytes, kind: Kind, samples: int) -> bytes:
-    """The header `raw` of a pixel set with every value that such a set must have."""
+    """Return the header `raw` with every value that a pixel set must have."""
     fields = read_fields(raw)
     kept = ("is_training", "compress_level", "val_set_prep", "crc_code")
     right = small_header(kind, min(samples, most_samples(kind)), is_training=False, level=0, crc=0)
@@ -119,7 +119,7 @@ def right_small_header(raw: bytes, kind: Kind, samples: int) -> bytes:
 
 
 def _likely_samples(raw: bytes, kind: Kind, payload: int) -> int:
-    """What most fields say; a header repeats the number of samples, damage does not."""
+    """Return the number of samples that most fields give; damage is outvoted."""
     fields = read_fields(raw)
     said = small_header(kind, 1, is_training=False, level=0, crc=0).block_bytes
     votes = [
@@ -152,7 +152,7 @@ def _content(file: PixelFile) -> list[Problem]:
 
 
 def _labels(file: PixelFile) -> list[Problem]:
-    """Labels that are no class."""
+    """Find labels that are not a class."""
     with opened(file.path) as descriptor:
         labels = read_bytes(descriptor, file.samples, SMALL_AREA_BYTES, file.path)
     classes = len(file.layout.class_names)

@@ -105,7 +105,7 @@ def _denied(
 def _spans(
     structure: Structure, memory: Memory, level: int, entries: Sequence[Entry]
 ) -> list[Span]:
-    """Where the samples lie: at level 0 the manifest says it too."""
+    """Return where the samples lie: at level 0 the manifest says it too."""
     if structure.is_laid_out and structure.count == len(entries):
         ends = structure.offsets + structure.sizes
         return list(zip(structure.offsets.tolist(), ends.tolist(), strict=True))
@@ -137,7 +137,7 @@ def _digest_and_lines(place: Path) -> tuple[str, int]:
 
 
 def volume_problems(volume: BlockVolume) -> tuple[list[Problem], list[str]]:
-    """Everything wrong with a block volume, and notes."""
+    """Find everything wrong with a block volume, and notes."""
     index = _index_problems(volume)
     whole = _whole_problems(volume)
     problems = [
@@ -194,7 +194,7 @@ def _crc_problems(volume: BlockVolume) -> list[str]:
 
 
 def _label_problems(volume: BlockVolume) -> list[str]:
-    """Where the blocks are right, a label that is no class is the header's fault."""
+    """Blame the header for a label that is not a class, if the blocks are right."""
     if volume.area.proven is not None or volume.crc != volume.header_crc_code:
         return []
     classes = read_fields(volume.area.raw)["num_classes"]
@@ -306,7 +306,7 @@ def _suspects(volume: BlockVolume, *, is_whole_wrong: bool) -> list[Suspect]:
 
 
 def _ids(volume: BlockVolume) -> Sequence[int]:
-    """First ids for all facts, also where the index counts fewer blocks."""
+    """Return first ids for all facts, also where the index counts fewer blocks."""
     known = volume.first_ids[: len(volume.facts)]
     return [*known, *[sum(volume.counts)] * (len(volume.facts) - len(known))]
 

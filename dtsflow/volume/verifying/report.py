@@ -32,7 +32,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was checked, and everything found wrong; `notes` are no damage."""
+    """The result of a check: everything found wrong; `notes` are not damage."""
 
     files: int
     blocks: int
@@ -42,22 +42,22 @@ class Report:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing is wrong."""
+        """Tell whether nothing is wrong."""
         return not self.problems
 
     def facts(self) -> dict[str, Any]:
-        """The report as plain values, such as JSON knows."""
+        """Return the report as plain values, such as JSON knows."""
         problems = [{**asdict(one), "path": str(one.path)} for one in self.problems]
         return {**asdict(self), "problems": problems, "notes": list(self.notes)}
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> "Report":
-        """The report from what `facts` gave."""
+        """Make the report from what `facts` gave."""
         problems = tuple(Problem(**{**one, "path": Path(one["path"])}) for one in facts["problems"])
         return cls(**{**facts, "problems": problems, "notes": tuple(facts["notes"])})
 
 
 def told(error: VolumeError, path: Path) -> str:
-    """What an error says, for a line that begins with the path already."""
+    """Return an error's message, for a line that begins with the path already."""
     text = str(error).removeprefix(f"{path}: ").replace(f"{path} ", "the file ", 1)
     return text.split(" Run `dtsflow")[0]

@@ -37,7 +37,7 @@ Member = tuple[Path, bytes]  # a file, and its header as it should be
 
 
 def set_problems(place: Path, members: Sequence[Member]) -> tuple[list[Problem], list[str]]:
-    """What is wrong with the sets that these files of a folder or pattern make.
+    """Find what is wrong with the sets that these files of a folder or pattern make.
 
     Several whole data sets beside each other are nothing wrong.
     """
@@ -62,7 +62,7 @@ _ALIKE = 6  # fields in which a damaged header may differ from its kind's
 
 
 def recognise(path: Path, size: int) -> Kind | None:
-    """The kind of a volume: as its header says, else as most of the file does.
+    """Return the kind of a volume: as its header says, else as most of the file does.
 
     Raises:
         VolumeError: The file cannot be read.
@@ -104,13 +104,13 @@ class _File:
     header: bytes | None
 
     def facts(self) -> dict[str, Any]:
-        """It as values that JSON knows."""
+        """Return the result as values that JSON knows."""
         header = None if self.header is None else self.header.hex()
         return {"path": str(self.path), "report": self.report.facts(), "header": header}
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> "_File":
-        """It from what `facts` gave."""
+        """Make the same again from what `facts` gave."""
         header = None if facts["header"] is None else bytes.fromhex(facts["header"])
         return cls(Path(facts["path"]), Report.from_facts(facts["report"]), header)
 
@@ -163,13 +163,13 @@ def verify(
 
 
 def _check_files(files: Sequence[Path], means: Means, collective: Collective) -> dict[Path, _File]:
-    """Each rank its own files."""
+    """Check files: each rank its own."""
     own = [_check(path, means).facts() for path in collective.own(files)]
     return dict(zip(files, map(_File.from_facts, collective.exchange(own)), strict=True))
 
 
 def _check_together(files: Sequence[Path], means: Means) -> dict[Path, _File]:
-    """All ranks one file after the other: rank 0, and the others its blocks for it."""
+    """Check each file with all ranks: rank 0 leads, the others do blocks for it."""
     found: list[dict[str, Any]] = []
     if means.collective.is_first:
         found = [_check(path, means).facts() for path in files]
@@ -211,7 +211,7 @@ def _check_pixels(path: Path, kind: Kind, size: int, means: Means) -> _File:
 
 
 def _unknown(path: Path, size: int) -> _File:
-    """A file that is no volume, or one of which nothing but a few words was written."""
+    """Report a file that is not a volume, or has no more than a few words."""
     with opened(path) as descriptor:
         raw = read_bytes(descriptor, min(size, HEADER_BYTES), 0, path).tobytes()
     try:
@@ -240,20 +240,20 @@ def _total(reports: Iterable[Report]) -> Report:
 
 
 def _digest(files: Sequence[Path]) -> str:
-    """Of the files' names and sizes."""
+    """Digest the files' names and sizes."""
     facts = [(path.name, path.stat().st_size if path.exists() else 0) for path in files]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:_DIGITS]
 
 
 def _own_blocks(files: Sequence[Path], collective: Collective, *, by_files: bool) -> int:
-    """How many blocks this rank has to read."""
+    """Return how many blocks this rank has to read."""
     if by_files:
         return sum(map(_blocks, collective.own(files)))
     return sum(len(collective.own(range(_blocks(path)))) for path in files)
 
 
 def _blocks(path: Path) -> int:
-    """Blocks of a file by its size; a pixel set is read as one."""
+    """Return the blocks of a file by its size; a pixel set is read as one."""
     try:
         return max(os.stat(path).st_size // BLOCK_BYTES - 1, 1)  # noqa: PTH116
     except OSError:
