@@ -9,14 +9,14 @@
     │   ├── BlockError         a 16 MiB block; names the block
     │   ├── SetError           the files do not make one whole data set
     │   └── PackError          a data set could not be written
-    ├── DecodeError            one stored sample is no readable image
+    ├── DecodeError            one stored sample is not a readable image
     ├── StationError           the hand-over between workers and consumer
     │   ├── StallError         one side waited longer than its limit; names that side
     │   └── ClosedError        the run, or this pass over an epoch, has ended
     ├── TensorFileError        a file of tensors cannot be used; names file and tensor
     ├── RanksError             launcher, communicator and configuration disagree
     │   └── CommonError        what all ranks of a run raise together; one tells of it
-    ├── TrainError             a training cannot go on, as with a loss that is no number
+    ├── TrainError             a training cannot go on, as when a loss is not a number
     └── MissingPartError       an optional library is absent; names what to install
 
 A caller who wants "anything wrong with my files" catches `VolumeError`; the command

@@ -22,7 +22,7 @@ def aligned_bytes(nbytes: int, alignment: int = PAGE) -> npt.NDArray[np.uint8]:
     The pages are untouched: the system hands them out, zeroed, at the first write.
 
     Raises:
-        MemoryPlanError: `nbytes` is negative or `alignment` is no power of two.
+        MemoryPlanError: `nbytes` is negative, or `alignment` is not a power of two.
     """
     if nbytes < 0 or alignment < 1 or alignment & (alignment - 1):
         raise MemoryPlanError(

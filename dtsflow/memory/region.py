@@ -49,7 +49,7 @@ class Region(Enum):
         """Return the region with that name.
 
         Raises:
-            MemoryPlanError: There is none; the message has the nearest name.
+            MemoryPlanError: No region has it; the message has the nearest name.
         """
         if name not in cls.__members__:
             raise MemoryPlanError(f"there is no region {name!r}.{nearest(name, cls.__members__)}")
@@ -216,7 +216,7 @@ class PlanConfig:
         return not any(self._unmet(region))
 
     def check(self, region: Region) -> None:
-        """Refuse a region that this configuration has no use for.
+        """Refuse a region that this configuration does not use.
 
         Raises:
             MemoryPlanError: It names every condition that is not met.

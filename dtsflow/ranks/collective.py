@@ -42,7 +42,7 @@ def together(group: Group, work: Callable[[], T], *, timeout_s: float | None = N
 
 
 def agree(group: Group, facts: Mapping[str, str]) -> None:
-    """Return once all ranks have told the same `facts`; all ranks call it.
+    """Return once all ranks have sent the same `facts`; all ranks call it.
 
     Raises:
         CommonError: They have not; on every rank, naming each fact that differs,
@@ -92,7 +92,7 @@ _PATIENCE_S = 30 * 86400.0  # a job may take days; a rank that dies ends the oth
 class Collective:
     """The ranks of one job, which each do their own items of every list.
 
-    All ranks call the same methods in the same order, but for the properties and `own`.
+    All ranks call the same methods in the same order, except the properties and `own`.
 
     Args:
         group: The ranks; None: this process alone.
@@ -161,7 +161,7 @@ class Collective:
         return self._group.gather_texts(said, timeout_s=_PATIENCE_S)[0]
 
     def agree(self, facts: Callable[[], Mapping[str, str]]) -> None:
-        """Return once all ranks have told the same `facts`; one alone is not asked.
+        """Return once all ranks have sent the same `facts`; one alone does nothing.
 
         Raises:
             CommonError: They have not; names each that differs.

@@ -116,7 +116,7 @@ class EnvGroup:
         return self._meeting.gather(text, timeout_s or self._timeout_s)
 
     def abort(self, reason: str, status: int = 1) -> NoReturn:
-        """End all ranks within seconds, with `reason` told by the first that fails."""
+        """End all ranks within seconds, with the `reason` of the first that fails."""
         self._watch.fail(reason, status)
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ def write_note(path: Path, note: Mapping[str, Any]) -> None:
 
 
 def write_first(path: Path, note: Mapping[str, Any]) -> bool:
-    """Write a note unless there is one; of several processes, one is told True."""
+    """Write a note unless there is one; of several processes, one gets True."""
     draft = _draft(path, note)
     try:
         os.link(draft, path)
@@ -103,7 +103,7 @@ class FileRendezvous:
         return self._wait(self._answer, end)
 
     def leave(self) -> None:
-        """Take back what this process said."""
+        """Take back the texts of this process."""
         self._said(self._index).unlink(missing_ok=True)
 
     def _collect(self, text: str, end: float) -> list[str]:

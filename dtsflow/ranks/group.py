@@ -74,7 +74,7 @@ class Group(Protocol):
         """
 
     def abort(self, reason: str, status: int = 1) -> NoReturn:
-        """End all ranks at once, with `reason` told by this one and exit code `status`.
+        """End all ranks at once; this one reports `reason`, the exit code is `status`.
 
         Where several ranks call it at the same time, one of them tells its reason, or
         few. A process that is alone is not ended.

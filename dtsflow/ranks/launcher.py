@@ -54,7 +54,7 @@ def number(environ: Mapping[str, str], name: str, *, least: int) -> int:
     """Return the whole number in a launcher's variable, which is there.
 
     Raises:
-        RanksError: It is none, or less than `least`.
+        RanksError: It is not a whole number, or less than `least`.
     """
     text = environ[name]
     if not (text.isascii() and text.isdecimal() and int(text) >= least):

@@ -42,7 +42,7 @@ class LocalPeers:
     None is where the system cannot hold them, or numbers are not the same for all.
 
     Args:
-        texts: What they have `told`.
+        texts: The messages that they have sent.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -226,7 +226,7 @@ class MpiGroup:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def abort(self, reason: str, status: int = 1) -> NoReturn:
-        """End all ranks through MPI, with `reason` told by this one.
+        """End all ranks through MPI; this one reports `reason`.
 
         Those of this node are ended here: MPICH's launcher, busy with what another rank
         prints, may miss that one has called Abort, and wait for the others for ever.

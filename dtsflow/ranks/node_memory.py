@@ -19,7 +19,7 @@ from dtsflow.errors import RanksError
 from dtsflow.memory.align import aligned_bytes
 from dtsflow.ranks.group import Group
 
-HAND_OVER_S = 60.0  # all have said that they are here, so this is short work
+HAND_OVER_S = 60.0  # all have sent that they are here, so this does not take long
 
 _CREDENTIALS = struct.Struct("3i")  # process, user and group of a socket's other end
 

@@ -119,7 +119,7 @@ class Purpose(Enum):
 
 
 def check_field(field: str, value: int) -> None:
-    """Refuse a number that the address of a draw has no room for.
+    """Refuse a number that does not fit the address of a draw.
 
     Raises:
         PlanError: `value` is negative or has too many bits to be a `field`.
@@ -133,7 +133,7 @@ def check_field(field: str, value: int) -> None:
 
 
 def phase_number(name: str, others: Collection[str] = ()) -> int:
-    """Number the phase `name`: train 0, val 1, test 2, any other from 3 by sorted name.
+    """Give the phase `name` a number: train 0, val 1, test 2, others from 3 by name.
 
     `others` are the names of the run's other phases; `name` and the three fixed ones
     may be among them.
@@ -191,7 +191,7 @@ def window_sub(source: int, lane: int) -> int:
 
 
 def batch_id(step: int, view: int) -> int:
-    """Number a batch: the step of the epoch, and the view."""
+    """Give a batch its number, from the step of the epoch and the view."""
     check_field("step", step)
     check_field("view", view)
     return (step << 8) + view

@@ -81,7 +81,7 @@ def operation_draws(
     k mod 4 of block k div 4, so an operation that asks for more keeps the ones it had.
 
     Raises:
-        PlanError: An id, the epoch, the view or a position has no room in an address.
+        PlanError: An id, the epoch, the view or a position does not fit an address.
     """
     layout = _layout(tuple(words), view)
     addresses = counters(
@@ -110,7 +110,7 @@ def batch_draws(  # noqa: PLR0913  # one argument for each field of an address
     """Draw for one operation on a whole batch: `words` for each of `lanes`.
 
     Raises:
-        PlanError: A number has no room in an address.
+        PlanError: A number does not fit an address.
     """
     addresses = counters(
         batch_id(step, view),

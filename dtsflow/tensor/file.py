@@ -145,7 +145,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     leaves the old one.
 
     Raises:
-        TensorFileError: Writing failed, or a name is no printable text.
+        TensorFileError: Writing failed, or a name is not printable text.
     """
     entries: list[Entry] = []
     for name, tensor in tensors.items():
@@ -168,7 +168,7 @@ def load_tensors(path: Path, *, pin: Pin | None = None) -> dict[str, Tensor]:
     """Read all tensors of a file of `save_tensors`, each into memory of its own.
 
     Raises:
-        TensorFileError: The file cannot be read, is none of tensors, or is cut short or
+        TensorFileError: The file cannot be read, has no tensors, or is cut short or
             damaged; names the tensor where one is concerned.
     """
     try:

@@ -267,11 +267,11 @@ def cast_run(
 
     `source` and `target` are the bytes of two runs of regions, as `MemoryPlan.range`
     tells them. As many elements as both hold are converted; returns how many. Slots are
-    sized so that an element has the same number in both (`memory/slot.py`).
+    sized so that an element has the same number in both (`memory/region.py`).
 
     Raises:
-        MemoryPlanError: A type is no such float, an argument is no row of bytes, or the
-            two share memory.
+        MemoryPlanError: A type is not such a float, an argument is not a row of bytes,
+            or the two share memory.
     """
     _check(source, source_dtype, target, target_dtype)
     count = min(source.size // source_dtype.itemsize, target.size // target_dtype.itemsize)
@@ -287,7 +287,7 @@ def to_float32(values: npt.NDArray[Any], dtype: DType) -> npt.NDArray[np.float32
     """Return the exact value of FP32, FP16, or BF16 (uint16 bits); NaN stays NaN."""
     if dtype is DType.BF16:
         return (values.astype(np.uint32) << 16).view(np.float32)
-    with np.errstate(invalid="ignore"):  # a signalling NaN is no accident here
+    with np.errstate(invalid="ignore"):  # a signalling NaN is expected here
         return values.astype(np.float32, copy=False)
 
 

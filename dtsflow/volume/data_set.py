@@ -183,7 +183,7 @@ def split_of(records: object, loader: str) -> Split:
     """Return the split that the records of `loader` name.
 
     Raises:
-        PlanError: It is none of `Split`.
+        PlanError: They name a value that is not in `Split`.
     """
     if not isinstance(records, Placed):
         return Split.ROWS

@@ -150,7 +150,7 @@ class Loaded:
         """Find the records.
 
         Raises:
-            VolumeError: There is none, or a file is not what it should be.
+            VolumeError: The set is not there, or a file is not what it should be.
         """
         records, name = self.loader.records(), type(self.loader).__name__
         if not len(records):
@@ -171,6 +171,6 @@ class LoadedImages:
         """Find the images; no one is read.
 
         Raises:
-            VolumeError: There is none, or the list or a file is not what it should be.
+            VolumeError: The set is not there, or the list or a file is wrong.
         """
         return self.loader.list_images().image_set()

@@ -52,7 +52,7 @@ class ImageList:
 
         Raises:
             SetError: There is no image; a file is not there, or not below `root`; one
-                comes twice; a label is no class. Names the entry.
+                comes twice; a label is not a class. Names the entry.
         """
         self._check_lengths()
         if not self.names:

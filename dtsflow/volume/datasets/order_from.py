@@ -26,7 +26,7 @@ def arranged_as(found: DataSet, path: str | Path, cache: Path | None = None) -> 
     for `scan`.
 
     Raises:
-        PlanError: `found` or the volume is no set of images in files.
+        PlanError: `found` or the volume is not a set of images in files.
         SetError: An image is gone or has another size, or a manifest is missing or is
             not the volume's.
         VolumeError: The volume or its manifest is damaged.

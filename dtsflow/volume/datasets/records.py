@@ -100,7 +100,7 @@ Ints = npt.NDArray[np.int64]
 
 @runtime_checkable
 class Measured(Protocol):
-    """Records that are known to be no longer than so much, before one is read."""
+    """Records whose greatest lengths are known before one is read."""
 
     @property
     def lengths(self) -> npt.NDArray[Any]:
@@ -120,7 +120,7 @@ def lengths_of(records: object, count: int, loader: str) -> Ints | None:
     """Return the most bytes of each of `count` records; None: the loader cannot tell.
 
     Raises:
-        PlanError: They are no whole numbers, or not one for each record.
+        PlanError: They are not whole numbers, or not one for each record.
     """
     if not isinstance(records, Measured):
         return None

@@ -28,7 +28,7 @@ def find(path: str | Path) -> list[Path]:
     A path that exists is never taken for a pattern, whatever characters it has.
 
     Raises:
-        SetError: There is none; says what was looked for.
+        SetError: Nothing was found; says what was looked for.
     """
     place = Path(path).expanduser()
     if place.is_dir():

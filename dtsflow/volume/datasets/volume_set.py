@@ -180,7 +180,7 @@ class VolumeSet:
     def fingerprint(self) -> str:
         """Return the SHA-256 of each volume's size, header, counts and index CRC.
 
-        Paths and times have no part in it, so a copied set is the same set.
+        Paths and times do not count, so a copied set is the same set.
         """
         state = hashlib.sha256()
         for file in self.files:

@@ -162,7 +162,7 @@ def _parted(name: str) -> tuple[str, str]:
 def _is_line(name: str) -> bool:
     try:
         name.encode("utf-8")
-    except UnicodeEncodeError:  # of a folder whose name is no UTF-8
+    except UnicodeEncodeError:  # of a folder whose name is not UTF-8
         return False
     return name.splitlines() == [name] and bool(name.strip())
 

@@ -72,7 +72,7 @@ class About:
         """Read what `to_json` wrote; unknown keys are left out.
 
         Raises:
-            ValueError: It is no such JSON.
+            ValueError: It is not such a JSON text.
         """
         try:
             values = json.loads(text)
@@ -115,7 +115,7 @@ class Extension:
         `area` needs to hold `extension_bytes` of its start, or may be longer.
 
         Raises:
-            HeaderError: Something is there that is no whole index of this version.
+            HeaderError: Something is there, but not a whole index of this version.
         """
         total = extension_bytes(area, path)
         if total == 0:
@@ -160,7 +160,7 @@ def extension_bytes(start: bytes | memoryview, path: Path) -> int:
     """Return the length of the index that `start` (32 bytes) begins; 0: it begins none.
 
     Raises:
-        HeaderError: Something is there that is no index of this version.
+        HeaderError: Something is there, but not an index of this version.
     """
     if not any(start[:PREFIX_BYTES]):
         return 0

@@ -125,9 +125,9 @@ class ScanCache:
     """Small files in `folder`, one for each content a volume had.
 
     A file's name is SHA-256 over the volume's size and header, which holds the CRC-32
-    of all its blocks; so copies share one. A volume whose bytes were changed and whose
-    header was not is told by its time of change, which is kept inside: what is there
-    for another time is not believed.
+    of all its blocks; so copies share one. A change of bytes
+    that leaves the header as it was shows in the time of change, which is kept inside:
+    facts that were kept for another time are not used.
     """
 
     folder: Path
@@ -204,7 +204,7 @@ def read_header(path: Path) -> Header:
     """Read and check the header alone.
 
     Raises:
-        HeaderError: The header is no healthy file's.
+        HeaderError: The header is not that of a healthy file.
         VolumeError: The file cannot be read.
     """
     with opened(path) as descriptor:

@@ -50,7 +50,7 @@ def read_manifest(path: Path) -> Iterator[Entry]:
     """Read a manifest line by line.
 
     Raises:
-        VolumeError: A line is no entry; names the file and the line.
+        VolumeError: A line is not an entry; names the file and the line.
     """
     with path.open(encoding="ascii", errors="replace") as lines:
         for number, line in enumerate(lines, 1):

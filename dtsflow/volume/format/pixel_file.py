@@ -42,7 +42,7 @@ class SmallSet:
         `memory` needs to reach over the labels only, `samples` bytes.
 
         Raises:
-            BlockError: A label is no class of this set.
+            BlockError: A label is not a class of this set.
         """
         labels = memory[:samples].astype(np.int32)
         classes = len(self.class_names)

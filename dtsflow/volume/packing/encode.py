@@ -70,7 +70,7 @@ def measure(data: bytes) -> tuple[int, int]:
     """Read the width and the height from the header.
 
     Raises:
-        Unusable: They are no image, or a JPEG that was cut short.
+        Unusable: They are not an image, or a JPEG that was cut short.
     """
     return _open(data).size
 
@@ -99,7 +99,7 @@ def encode(data: bytes, recipe: Recipe) -> Encoded:
     stays CMYK. Alpha is dropped, a palette looked up, of 16 bits the upper 8 are kept.
 
     Raises:
-        Unusable: They are no image that Pillow can decode and write as JPEG.
+        Unusable: Pillow cannot decode them, or cannot write them as JPEG.
     """
     image = _open(data)
     try:
@@ -118,7 +118,7 @@ def shrink(data: bytes, capacity: int) -> Encoded:
     """Encode an image again, with as much quality as lets it fit `capacity` bytes.
 
     Raises:
-        Unusable: It is no image, or too large at any reasonable quality.
+        Unusable: It is not an image, or too large at any reasonable quality.
     """
     for quality in _SHRINKING:
         encoded = encode(data, Recipe(boundary=1 << 16, crops=False, quality=quality))
@@ -250,7 +250,7 @@ def add_restarts(data: bytes) -> bytes:
     """Add restart markers to an image; return `data` itself if it is not a plain JPEG.
 
     Raises:
-        PackError: There is no native core.
+        PackError: The native core is absent.
     """
     made: bytes | None = _core().add_restarts(data)
     return data if made is None else made

@@ -149,7 +149,7 @@ def vet_all(
     Each rank looks at its share; all get the whole. `progress` hears of the share.
 
     Raises:
-        PackError: An image cannot be read for a reason that is none of its own.
+        PackError: An image cannot be read, and the image is not the reason.
     """
     images = [one.image for one in gathered.candidates]
     turns = [images[start : start + _TURN] for start in range(0, len(images), _TURN)]

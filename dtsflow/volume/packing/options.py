@@ -71,7 +71,7 @@ class Recipe:
         """Return the recipe that `facts` recorded.
 
         Raises:
-            ValueError: It is no recipe of this version.
+            ValueError: It is not a recipe of this version.
         """
         numbers, flags = ("boundary", "short", "long", "quality"), ("crops", "upstream")
         if not isinstance(facts, dict) or set(facts) != {*numbers, *flags, "subsampling"}:

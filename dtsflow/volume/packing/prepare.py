@@ -1,6 +1,6 @@
-"""One image from where it lies to what is stored, with all that is recorded of it.
+"""Preparing an image: from the source's bytes to what is stored and recorded of it.
 
-Mean and standard deviation of a data set, from a sample of its images.
+`Sums` gives the mean and standard deviation of a data set, from a sample of its images.
 """
 
 import errno
@@ -158,7 +158,7 @@ class Preparer:
         """Look at an image's header, and at no more unless it does not fit a block.
 
         Raises:
-            PackError: It cannot be read for a reason that is none of its own.
+            PackError: It cannot be read, and the image is not the reason.
         """
         stored = image.stored
         try:
@@ -177,8 +177,8 @@ class Preparer:
         """Read, encode and digest one image.
 
         Raises:
-            PackError: It was vetted, and can no longer be read; or it cannot be for a
-                reason that is none of its own.
+            PackError: It was vetted, and can no longer be read; or it cannot be read,
+                and the image is not the reason.
         """
         image = candidate.image
         try:
@@ -201,7 +201,7 @@ class Preparer:
         """Make the stored image of a source's bytes; `size` is the image's, if known.
 
         Raises:
-            Unusable: They are no image, or it does not fit a block.
+            Unusable: They are not an image, or it does not fit a block.
         """
         if self.recipe is not None:
             fitting = self._fit(encode(data, self.recipe))

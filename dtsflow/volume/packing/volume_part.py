@@ -57,7 +57,7 @@ def journal_path(volume: Path) -> Path:
 
 
 def read_marks(path: Path) -> list[Mark]:
-    """Read the marks that were written whole, in order; none where there is no file."""
+    """Read the marks that were written whole, in order; none without a file."""
     marks: list[Mark] = []
     if path.exists():
         for line in path.read_bytes().splitlines(keepends=True):

@@ -148,7 +148,7 @@ def _explaining(job: Job) -> Iterator[None]:
 
 
 def _check_names(job: Job) -> None:
-    """Refuse names that the index has no room for, before anything is written."""
+    """Refuse names that do not fit the index, before anything is written."""
     names = About(
         class_names=job.gathered.classes, header=b"", manifest_sha256="", packer="", options={}
     )
@@ -230,7 +230,7 @@ def _fill(job: Job, share: Share, part: VolumePart, pool: ThreadPoolExecutor) ->
 
 
 def _check_space(job: Job, unfinished: Unfinished, pool: ThreadPoolExecutor) -> None:
-    """Refuse to begin what the disk has no room for; what is there already counts."""
+    """Refuse to begin what does not fit the disk; what is there already counts."""
     wanted = known_bytes(job.shares)
     sources = sum(one.image.stored.size for one in job.gathered.candidates)
     if wanted is None and shutil.disk_usage(job.folder).free > _AMPLE * sources:

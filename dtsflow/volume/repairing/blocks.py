@@ -49,7 +49,7 @@ Remake = Callable[[bytes], bytes]
 def recorded_remake(extension: Extension | None, level: int) -> Remake | None:
     """Return what turns a source's bytes into the stored ones; None if it is unknown.
 
-    The result raises VolumeError for bytes that are no image.
+    The result raises VolumeError for bytes that are not an image.
     """
     if extension is None:
         return None

@@ -55,7 +55,8 @@ def repair(
     changes nothing and says what would be done. All else in the file stays as it is.
 
     Raises:
-        VolumeError: The file is no volume, cannot be changed, or `good` cannot be read.
+        VolumeError: The file is not a volume, cannot be changed, or `good` cannot be
+            read.
     """
     _check_given(path, good, sources)
     kind = recognise(path, path.stat().st_size)

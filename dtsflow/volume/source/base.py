@@ -40,7 +40,7 @@ class Stored:
 
         Raises:
             OSError: The file cannot be opened or read.
-            PackError: The file is no longer the one that was listed.
+            PackError: The file was changed or replaced since it was listed.
         """
         return self.read_parts((0, self.size))[0]
 

@@ -31,8 +31,8 @@ def read_tree(source: Path) -> Listing:
     files and folders are not looked at.
 
     Raises:
-        PackError: `source` is no folder, cannot be read, links back into itself, or has
-            folders in each other without end.
+        PackError: `source` is not a folder, cannot be read, links back into itself, or
+            has folders in each other without end.
     """
     if not source.is_dir():
         raise PackError(f"{source} is no folder. Name the folder that holds the class folders.")

@@ -155,10 +155,10 @@ def label_by(listing: Listing, labels: dict[str, str], csv_path: Path) -> Listin
     numbers, these are the labels, and the classes are called by them from 0 on.
 
     Raises:
-        PackError: A row means no image, or several; a number is no label.
+        PackError: A row means no image, or several; a number is not a label.
     """
     everything = [image.name for image in listing.images]
-    everything += [reject.name for reject in listing.rejects]  # a row for one is no mistake
+    everything += [reject.name for reject in listing.rejects]  # a row for one is not a mistake
     rows = match(everything, labels, csv_path)
     classes, label_of = number_values(labels.values(), csv_path)
     images = []
@@ -173,7 +173,7 @@ def label_by(listing: Listing, labels: dict[str, str], csv_path: Path) -> Listin
 
 
 def number_by(listing: Listing, classes: tuple[str, ...], path: Path) -> Listing:
-    """Number the classes as `classes`, read from the file at `path`, does.
+    """Give classes the numbers that `classes`, read from the file at `path`, has.
 
     All of them are classes of the result, also those that no image has. Where the
     classes that images have are numbers (labels from a CSV, or volumes without class
@@ -217,7 +217,7 @@ def number_values(given: Iterable[str], path: Path) -> tuple[tuple[str, ...], di
     the classes are called by them from 0 on.
 
     Raises:
-        PackError: A number is no label.
+        PackError: A number is not a label.
     """
     values = sorted(set(given))
     if not all(_is_number(value.removeprefix("-")) for value in values):

@@ -67,7 +67,7 @@ class ParquetTable:
 
         Raises:
             MissingPartError: pyarrow is not installed.
-            PackError: It cannot be read, or is no Parquet file.
+            PackError: It cannot be read, or is not a Parquet file.
         """
         with _opened(path) as file:
             schema = file.schema_arrow
@@ -380,7 +380,7 @@ def read_parquet(paths: Sequence[Path], source_format: SourceFormat) -> Listing:
     Raises:
         MissingPartError: pyarrow is not installed.
         PackError: No spool is given; a file is damaged, or has other columns than the
-            first; a number is no label.
+            first; a number is not a label.
     """
     tables = [ParquetTable.of(path) for path in paths]
     columns = find_columns(tables[0], source_format)

@@ -70,7 +70,7 @@ def finish(stream: IO[bytes], declared: int, where: str) -> None:
 
 
 def check_labels(labels: Bytes, classes: int, where: str) -> None:
-    """Refuse no label at all, and one that is no class.
+    """Refuse a set without labels, and a label that is not a class.
 
     Raises:
         PackError: Names the first wrong sample, its label and the classes.
@@ -161,7 +161,7 @@ def read_cifar(stream: IO[bytes], kind: Kind, where: str) -> tuple[Bytes, Bytes]
     Of CIFAR-100's two labels the fine one is kept.
 
     Raises:
-        PackError: Not a whole number of records, none, or a label that is no class.
+        PackError: Not a whole number of records, none, or a label that is not a class.
     """
     layout = SMALL_SETS[kind]
     classes = _LABELS[kind]

@@ -23,7 +23,7 @@ def mixing_number(name: str) -> int:
 
     No library version can change it, and it has nothing to do with the class.
     """
-    raw = name.encode("utf-8", "surrogatepass")  # a name on disk may be no text
+    raw = name.encode("utf-8", "surrogatepass")  # a name on disk may not be text
     return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "big")
 
 

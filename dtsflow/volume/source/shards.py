@@ -52,8 +52,8 @@ def part_files(path: Path, suffix: str) -> list[Path]:
     its order: `{000..009}` and `{a,b}` stand for every one, and each must be there.
 
     Raises:
-        PackError: There is none, one of a list or of a count is missing, comes twice,
-            or a folder holds several sets.
+        PackError: Nothing is found, one of a list or of a count is missing or comes
+            twice, or a folder holds several sets.
     """
     if path.is_file():
         return [path]

@@ -176,7 +176,7 @@ def _damaged(where: str, place: int, what: str) -> PackError:
 
 @dataclass(frozen=True, slots=True)
 class ClassFolders:
-    """`root` is the folder around everything, empty if there is none.
+    """`root` is the folder around everything, or empty.
 
     `names` are the class folders below it, sorted, without it.
     """

@@ -224,13 +224,13 @@ class FieldLabels:
 
     @classmethod
     def of(cls, texts: Iterable[str], first: Path) -> "FieldLabels":
-        """Number the texts that samples have; `first` is the first file of the source.
+        """Give the samples' texts numbers; `first` is the first file of the source.
 
         Whole numbers are labels, other texts names, which get theirs by their order.
         `classnames.txt` beside `first` names the numbers, or numbers the names.
 
         Raises:
-            PackError: A number is no label, or a class is not in `classnames.txt`.
+            PackError: A number is not a label, or a class is not in `classnames.txt`.
         """
         classes, numbers = number_values(texts, first)
         place = first.parent / CLASS_NAMES
@@ -274,8 +274,8 @@ def read_webdataset(paths: Sequence[Path], source_format: SourceFormat) -> Listi
     two shards have one name, all are put below the names of their shards.
 
     Raises:
-        PackError: A shard cannot be read, is damaged or cut short; or a class is none
-            of `classnames.txt`.
+        PackError: A shard cannot be read, is damaged or cut short; or a class is
+            not in `classnames.txt`.
     """
     shards = [read_shard(path, source_format) for path in paths]
     samples = [sample for shard in shards for sample in shard.samples]

@@ -210,7 +210,7 @@ def check_blocks(path: Path, blocks: int, level: int, means: Means) -> list[Bloc
 
 
 def serve(means: Means) -> None:
-    """Do this rank's share of all that rank 0 checks, until it is told to `dismiss`.
+    """Do this rank's share of all that rank 0 checks, until rank 0 sends `dismiss`.
 
     Raises:
         CommonError: A file cannot be opened on some ranks.
