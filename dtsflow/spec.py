@@ -1,7 +1,7 @@
-"""What an edge of the pipeline carries: named fields with shape, dtype and place.
+"""Specs of what flows between pipeline stages: fields with shape, dtype and memory.
 
-Specs are threaded through the graph at plan time, left to right, without touching a
-byte. A size that differs from sample to sample is None.
+Specs are passed through the graph at plan time, left to right, without a byte of data.
+A size that differs from sample to sample is None.
 """
 
 import math

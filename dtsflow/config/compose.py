@@ -1,4 +1,4 @@
-"""From overrides to plain values: Hydra composes the configuration.
+"""Composing a configuration with Hydra: from overrides to plain values.
 
 A folder given by the caller, `./conf` and the configs of installed plugins are searched
 before the shipped ones. Nothing after this module sees an OmegaConf object.

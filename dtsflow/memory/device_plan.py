@@ -1,10 +1,8 @@
-"""One plan for all that lies on a device: the input and what is declared beside it.
+"""The plan of a device's memory: the input, and what is declared beside it.
 
-The tensors that every training step has, whatever its model.
-
-A tensor that a configuration adds to the plan.
-
-What a run plans beside its input, and how much memory it may plan for.
+`Budget` is what a run plans beside its input, with a limit for all of it. `Declared` is
+a tensor that a configuration adds. `allocate_baseline` adds the tensors that every
+training step has, whatever its model.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""A memory plan as text that people read.
+"""A memory plan as a text table and as a picture.
 
-A memory plan as a picture: one bar to scale, and a line of text for each region.
+The picture is one bar to scale, and a line of text for each region.
 """
 
 from collections.abc import Iterator, Sequence

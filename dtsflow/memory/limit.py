@@ -1,8 +1,8 @@
-"""What this process may use of the machine: a container's limits count, not its host's.
+"""The memory and CPUs that this process may use: a container's limits, not its host's.
 
 Linux keeps the limits of a process in control groups, a tree where every level above
-may be the tighter one. Version 2 has one tree; version 1 one for each resource. All the
-functions take the root of the file system, so that a machine can be made up.
+may be the tighter one. Version 2 has one tree, version 1 one for each resource. All the
+functions take the root of the file system, so that a test can make up a machine.
 """
 
 import os

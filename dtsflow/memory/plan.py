@@ -1,8 +1,7 @@
 """The memory plan: where every tensor of a run lies, before any byte exists.
 
-Runs of regions that one operation handles whole, by the name of their use.
-
-What the input zones hold at one time of a run.
+`NAMED_RANGES` names, by their use, the runs of regions that one operation handles
+whole. `InputBuffer` describes what an input zone holds at one time of a run.
 """
 
 import hashlib

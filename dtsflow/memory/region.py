@@ -1,14 +1,11 @@
-"""The named runs of memory that a plan consists of, in the order they lie in it.
+"""The named regions that a plan consists of, and the bytes of a tensor's slot in them.
 
-The bytes that a tensor occupies in a plan.
+Regions lie in memory in the order of `Region`. A slot is sized so that an FP32 tensor
+takes exactly twice its unpadded FP16 twin. So a weight has the same element number in a
+run of FP32 regions and in its FP16 copy, and a single flat kernel casts the whole run,
+gaps included. `Variant` is another form that the tensor of a slot takes.
 
-A slot is sized so that an FP32 tensor takes exactly twice its unpadded FP16 twin. So a
-weight has the same element number in a run of FP32 regions and in its FP16 copy, and
-a single flat kernel casts the whole run, gaps included.
-
-Another form that the tensor of a slot takes.
-
-What a training step keeps, and so which regions its plan may use.
+`PlanConfig` says what a training step keeps, and so which regions its plan may use.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,7 @@
-"""What must hold for the tensors of a finished plan.
+"""Checks of a finished plan, and the differences between two plans as text.
 
-The plan is laid out so that all of this is true; the checks are independent of how that
-is done, and any tensors with offsets can be handed to them.
-
-What became different from one memory plan to another, as text.
+The plan is laid out so that all the checks pass. They are independent of how it is laid
+out, so any tensors with offsets can be checked.
 """
 
 from collections import Counter

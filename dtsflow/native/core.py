@@ -1,8 +1,7 @@
-"""Finding the compiled core, or why it is not there.
+"""The compiled core: finding it, and the numbers of its enums.
 
-What the compiled core is told to do; the numbers are those of its C++ enums.
-
-How operations draw, told to the compiled core; the numbers are those of its enum.
+`load` gives the core, and `why_absent` says why it is not there. The numbers of steps,
+of results and of the ways to draw are those of the C++ enums.
 """
 
 import logging

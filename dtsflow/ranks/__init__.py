@@ -1,4 +1,4 @@
-"""Which of the processes of a run this one is, and how they reach each other."""
+"""The processes of a run: which of them this one is, and how they exchange texts."""
 
 from dtsflow.ranks.config import Auto, Single
 from dtsflow.ranks.env import Env

@@ -1,6 +1,7 @@
-"""The kind of ranks that the launcher started.
+"""The kinds of ranks that need no library: one process, or what the launcher started.
 
-A run of one process.
+`Single` is a run of one process. `Auto` looks at the environment and takes the kind
+that fits it.
 """
 
 import os

@@ -1,18 +1,15 @@
-"""How processes that share a folder exchange texts.
+"""Processes that share a folder: exchanging texts, and noticing one that died.
 
-Files of an earlier start with the same name may still lie in the folder. So each
-process draws a word: rank 0's names the session, and it welcomes the others by theirs,
-anew whenever it finds another. Who finds his word knows the session; and a text counts
-only if it carries that.
+`FileRendezvous` exchanges texts as notes, small files that are whole or not there at
+all. Files of an earlier start with the same name may still lie in the folder. So each
+process draws a word: rank 0's names the session, and rank 0 welcomes the others by
+their words, anew whenever it finds another. A process that finds its own word knows the
+session, and a text counts only if it carries the session's word.
 
-Notes that processes leave each other as small files, whole or not at all.
-
-A sign that a process is alive: a lock that the system frees when it ends.
-
-Unlike a heartbeat it needs no thread to run in time, so that a process which is busy,
-as one that compiles, is not taken for dead.
-
-A thread that ends this process when another rank of the run has failed.
+`LivenessLock` shows that a process is alive by a lock that the system frees when the
+process ends. Unlike a heartbeat it needs no thread to run in time, so a process that is
+busy, compiling for example, is not taken for dead. `PeerMonitor` is a thread that ends
+this process when another rank of the run has failed.
 """
 
 import errno

@@ -1,8 +1,7 @@
-"""The processes of one run, as they reach each other.
+"""The interface between the processes of one run, and the group of one process.
 
-Which process of a run this is.
-
-A group of one process.
+`Group` is what every kind of ranks satisfies. `Rank` says which process of the run this
+one is.
 """
 
 from collections.abc import Mapping, Sequence

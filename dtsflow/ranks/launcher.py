@@ -1,6 +1,7 @@
-"""What a launcher left in the environment about the processes it started.
+"""The environment of a launched process, and the machines that its group runs on.
 
-Where the processes of a group run: nodes, and who shares which CPUs.
+The first functions read what a launcher left about the processes it started. `place`
+finds out from the messages of all processes who shares a node, and which CPUs.
 """
 
 import json

@@ -1,6 +1,7 @@
 """Ranks that MPI started, under mpirun or srun; the only import of mpi4py.
 
-The other processes of a group on this node, to end them without the launcher.
+`LocalPeers` are the other processes of a group on this node. It can end them without
+the launcher.
 """
 
 import contextlib

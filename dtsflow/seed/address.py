@@ -1,20 +1,19 @@
-"""Where a random draw lives: the key of a run and the counter of one draw.
+"""The address of a random draw, and the generator that turns an address into numbers.
 
-A draw is addressed by what it is for and never by when it happens. The four counter
-words are
+A draw is addressed by what it is for and never by when it happens. The key is that of a
+run, and the four counter words of one draw are
 
     0   id mod 2^32
     1   (id div 2^32) * 2^24 + block
     2   epoch
     3   (purpose + 16 * phase) * 2^24 + sub
 
-and no two fields share a bit, so different addresses can never meet.
+No two fields share a bit, so different addresses can never meet.
 
-Philox4x32-10: a block cipher that turns an address into four random words.
-
-The generator has no state. A 128-bit counter and a 64-bit key give 128 random bits, so
-any worker can compute any draw, in any order, and get the same one (Salmon et al.,
-"Parallel random numbers: as easy as 1, 2, 3", 2011).
+The generator is Philox4x32-10, a block cipher without state. It turns a 128-bit counter
+and a 64-bit key into four random words of 32 bits, so any worker can compute any draw,
+in any order, and get the same one (Salmon et al., "Parallel random numbers: as easy as
+1, 2, 3", 2011).
 """
 
 from collections.abc import Collection

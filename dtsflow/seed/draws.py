@@ -1,6 +1,6 @@
-"""The random numbers that one operation gets for a chunk of samples.
+"""The random numbers of one operation for a chunk of samples, and keyed permutations.
 
-Keyed permutations: a shuffle that is a function of its address.
+A permutation is a shuffle that is a function of its address.
 """
 
 from collections.abc import Sequence

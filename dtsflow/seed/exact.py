@@ -1,17 +1,16 @@
-"""Elementary functions with the same bits on every machine.
+"""Elementary functions and normal numbers with the same bits on every machine.
 
 NumPy picks its kernels for exp and log by the CPU's features, and those of the C
-library differ between versions: results may differ in the last bit, and one last bit
+library differ between versions. Results may differ in the last bit, and one last bit
 can move a crop by a pixel. IEEE 754 fixes the result of a single add or multiply, so
 functions made of nothing else agree everywhere. Each array operation here rounds on its
 own; a fused multiply-add would give another number.
 
-Normally distributed numbers made of random bits, the same on every machine.
-
-A number is taken from a table: of 16 bits the highest is its sign, and the others say
-which quantile of the upper half it is: number i is the value that a standard normal
-variable stays below with probability 1/2 + (i + 1/2) / 65536, rounded to 1/4096. So
-the distribution function is met within 1/131072, and no number is beyond 4.33.
+Normally distributed numbers are taken from a table. The highest of 16 random bits is
+the sign, and the others give the quantile of the upper half: number i is the value that
+a standard normal variable stays below with probability 1/2 + (i + 1/2) / 65536, rounded
+to 1/4096. So the distribution function is met within 1/131072, and no number is beyond
+4.33.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""The element types a tensor may have.
+"""The element types that a tensor may have.
 
-BF16 numbers, which NumPy does not have, as the 16 bits that they are stored in.
+NumPy has no BF16, so BF16 numbers are kept as the 16 bits that they are stored in.
 """
 
 from enum import Enum

@@ -1,6 +1,4 @@
-"""A set of named tensors in one file; `file_index.py` has the format.
-
-What a file of tensors holds and where: its first bytes.
+"""A set of named tensors in one file: its format, saving and loading.
 
     0    8 bytes   DTSFTENS
     8    u32 LE    version, 1

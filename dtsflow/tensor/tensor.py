@@ -1,10 +1,8 @@
-"""A tensor in host memory.
+"""Tensors in host memory, descriptors of tensors in a plan, and their conversions.
 
-A tensor's description: what it holds and where in the plan, never the bytes.
-
-From compact to padded channels and back.
-
-Numbers of one width of floating point as those of another.
+`Tensor` holds its memory. `DTensor` says what a tensor of a plan holds and where, never
+the bytes. `change_layout` goes from compact to padded channels and back, `cast_run`
+converts numbers from one width of floating point to another.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The check of what a plugin for images in files has: a loader that lists them."""
+"""The check of a plugin for images in files: of its loader, which lists them."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Checks of what a plugin for images has: decoders and operations."""
+"""Checks of a plugin for images: of its decoders and operations."""
 
 from collections.abc import Sequence
 

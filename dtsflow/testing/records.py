@@ -1,4 +1,4 @@
-"""Checks of what a plugin for records has: loader, parser and operations."""
+"""Checks of a plugin for records: of its loader, parser and operations."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What all checks share: copies by pickle, rows between guards, equal arrays."""
+"""What all checks of a plugin share: copies by pickle, guarded rows, equal arrays."""
 
 import pickle
 import weakref

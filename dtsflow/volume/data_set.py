@@ -1,10 +1,8 @@
-"""What every data set says of itself, whether it is packed or not.
+"""The interface of every data set, packed or not.
 
-What a data set says of each of its images beside the label.
-
-Where a data set comes from, as a configuration names it.
-
-What the ranks of a run are given of each global batch of records.
+`DataSet` describes the samples, and `Column` one fact of each image beside its label.
+`Source` is the origin of a data set as a configuration names it. `Split` says which
+rows of a global batch of records each rank is given.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""The data sets that a run can read, and what a configuration names them by."""
+"""The data sets that a run can read, and the classes a configuration names them by."""

@@ -1,6 +1,6 @@
-"""Single samples and whole blocks of a data set, read when asked for.
+"""Single samples, whole blocks and all labels of a data set, read when asked for.
 
-The labels of a whole data set; of volumes, from their block indexes.
+The labels of volumes are read from their block indexes.
 """
 
 import os

@@ -1,8 +1,7 @@
-"""A data set that is already there.
+"""The data sets that a configuration can name.
 
-A data set to be read as it is, without packing it first.
-
-The data sets that a plugin's loaders find.
+`Dts` is a data set of volumes. `Raw` is read as it is, without being packed first.
+`Loaded` and `LoadedImages` are found by a plugin's loader.
 """
 
 import logging

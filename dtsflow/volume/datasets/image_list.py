@@ -1,6 +1,6 @@
 """Images in files, as a plugin lists them for a run and for a pack.
 
-Folders that come with an installed package.
+`folder_at` also finds folders that come with an installed package.
 """
 
 import os

@@ -1,8 +1,6 @@
 """A data set that was not packed: images one by one in a folder or in archives.
 
-Many names in little memory.
-
-Where the images of a folder or of archives lie, in little memory.
+`NameList` keeps many names in little memory, and `ImageRuns` where images lie.
 """
 
 import hashlib

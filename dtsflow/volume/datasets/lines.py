@@ -1,6 +1,6 @@
-"""Numbered files that are one stream: part-000, part-001, and so on.
+"""The lines of text files as records, and numbered files that are one stream.
 
-The lines of text files as records.
+Numbered files are such as part-000, part-001, and so on.
 """
 
 import hashlib

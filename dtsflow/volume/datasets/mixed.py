@@ -1,6 +1,6 @@
-"""Several data sets as one, of which some were not packed.
+"""Several data sets as one: the sources of a mix, one after the other.
 
-Several data sets as one: the sources of a mix, one after the other.
+`MixedSet` takes any data sets; a mix of volumes alone is a `VolumeSet`.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
-"""A data set of records, which a plugin's loader lists and its parser understands.
+"""Data sets of records: what a plugin's loader offers, and the set made of it.
 
-What a plugin's loader offers: records, which are bytes that mean something to it.
-
-What a loader may know of the memory that its records take.
+Records are bytes that mean something to the plugin's parser. `Records` and its kin are
+the interfaces that a plugin meets. `Measured` and `Holding` are optional: they say how
+much memory the records take.
 """
 
 import hashlib

@@ -1,8 +1,7 @@
-"""From paths to one whole data set, or to the reason why they make none.
+"""Finding volumes: from a path or a pattern to one whole data set.
 
-From a path or a pattern to the volumes it names.
-
-The indexes in front of many blocks, read without the samples behind them.
+Where there is none, the error says why. The indexes in front of the blocks are read
+without the samples behind them.
 """
 
 import glob

@@ -1,8 +1,7 @@
-"""A data set made on the spot, for a first run without any data.
+"""Made-up photographs, and a data set of them for a first run without any data.
 
-Painting one photo-like image: shading, soft objects, texture, grain.
-
-A folder of made-up photographs with the sizes and bytes of ImageNet's.
+`paint` makes one image of shading, soft objects, texture and grain. `write_photos`
+makes a folder of images with the sizes and bytes of ImageNet's.
 """
 
 import colorsys

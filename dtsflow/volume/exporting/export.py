@@ -1,4 +1,4 @@
-"""A data set back to image files in class folders, or to WebDataset shards."""
+"""Export of a data set to image files in class folders, or to WebDataset shards."""
 
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,4 @@
-"""What each sample of a data set is called when it is written out.
-
-Stored samples as an export writes them, and whether they are sound.
-"""
+"""Samples as an export writes them: their names, their bytes, their checksums."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""A data set as WebDataset shards."""
+"""Export of a data set as WebDataset shards."""
 
 import io
 import posixpath

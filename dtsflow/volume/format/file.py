@@ -1,8 +1,7 @@
-"""What one volume on disk holds, from its header and its block indexes.
+"""One volume on disk, read from its header and its block indexes.
 
-Whether the numbers of a header fit together.
-
-What a scan found out about a volume without an index, kept for the next scan.
+`check` refuses a header whose numbers do not fit together. `ScanCache` keeps what a
+scan found out about a volume without an extension index, for the next scan.
 """
 
 import hashlib

@@ -1,8 +1,6 @@
-"""The 144-byte header of a volume.
+"""The 144-byte header of a volume, and the numbers and names of DTS version 3.
 
-Numbers and names of the DTS version 3 format.
-
-The header of a block volume, from what was packed into it.
+`block_header` makes the header of a block volume from what was packed into it.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,8 @@
-"""Reading exactly the bytes asked for, into memory the caller owns.
+"""Safe reading and writing: exact reads, CRC-32, and files that appear only when whole.
 
-CRC-32 of bytes, and of a whole from the CRC-32 of its parts.
-
-A new file that takes its name only when all of it is on the disk.
-
-A new folder that appears under its name only when all of it is written.
+Reads fill memory that the caller owns. The CRC-32 of a whole can be combined from those
+of its parts. `replacing` gives a new file its name only when all of it is on the disk,
+and `appearing` a new folder only when all of it is written.
 """
 
 import os

@@ -1,8 +1,7 @@
 """MNIST and CIFAR files: all labels, then all pixels.
 
-How many samples an MNIST or CIFAR file really has.
-
-The header of an MNIST or CIFAR file, as upstream writes it.
+`count_samples` finds how many samples a file really has. `small_header` makes the
+header as upstream writes it.
 """
 
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""From images to volumes: arranging, encoding, writing, resuming."""
+"""Packing images into volumes: arranging, encoding, writing, resuming."""

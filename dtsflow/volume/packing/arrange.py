@@ -1,8 +1,7 @@
-"""Which images go into which volume, in which order, and into which blocks.
+"""The arrangement of images: in which volume, in which order, and in which block.
 
-Which sample goes into which block, when all sizes are known.
-
-From a stream of images to blocks.
+When all sizes are known, `arrange` shares the samples out so that blocks are full. Else
+blocks are cut from the stream of images.
 """
 
 import hashlib

@@ -1,9 +1,8 @@
-"""One image, decoded, scaled, cut and written as a JPEG by Pillow.
+"""Images to stored bytes: decoding, scaling, cutting and writing JPEG with Pillow.
 
-Restart markers, between which a part of a JPEG can be decoded alone.
-
+`add_restarts` adds restart markers to a JPEG: between them a part can be decoded alone.
 A decoder that wants a window has to read all coded data above it and beside it, unless
-markers tell where a row's parts begin. They cost about a hundredth of a file, which
+markers say where a row's parts begin. They cost about a hundredth of a file, which
 better coding tables win back. Coefficients and metadata stay, so all pixels do.
 """
 

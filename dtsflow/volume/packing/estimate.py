@@ -1,6 +1,7 @@
-"""What a pack would come to, from its listing and a few images.
+"""The expected size and time of a pack, and the facts that its ranks must share.
 
-What ranks must have alike to pack together, each in words or as a digest.
+The estimate is made from the listing and a few images. Each fact that ranks must have
+alike is in words or a digest.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
-"""What is to be packed, from the sources and the options.
+"""The images of a pack, gathered from its sources and options.
 
-Parting the good images from the bad before anything is packed.
+`vet_all` parts the good images from the bad before anything is packed.
 """
 
 from collections.abc import Callable, Sequence

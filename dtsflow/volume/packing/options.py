@@ -1,6 +1,6 @@
-"""What a pack is asked to do.
+"""The options of a pack, and the recipes of the compression levels.
 
-What the compression levels do to an image: sizes, quality, arithmetic.
+A recipe says what a level does to an image: sizes, quality, arithmetic.
 """
 
 import re

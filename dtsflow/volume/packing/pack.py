@@ -1,8 +1,7 @@
-"""From images to volumes, safely: nothing half-written, nothing lost.
+"""Packing images into volumes, safely: nothing half-written, nothing lost.
 
-What a pack came to.
-
-From the pixels of MNIST or CIFAR to one volume, as upstream writes it.
+`pack` makes volumes and `estimate` says what it would make. `pack_pixels` makes one
+volume from the pixels of MNIST or CIFAR, as upstream writes it.
 """
 
 import json

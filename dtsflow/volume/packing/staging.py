@@ -1,12 +1,10 @@
-"""The hidden folder of a pack that is not finished: one pack writes to it.
+"""The hidden folder of an unfinished pack, and the locks that keep other packs out.
 
-Locks of open files, which the system frees when a process ends.
-
-Several ranks that write into the hidden folder of one pack.
-
-Rank 0 has the folder's lock. Were it killed, another pack could take the folder over
-while other ranks still write into it. So these hold a lock of their own, together; and
-because one may be late to take it, they know a word that a pack which follows changes.
+One pack writes to the folder. Its locks are of open files, which the system frees when
+a process ends. Rank 0 has the folder's lock. If rank 0 were killed, another pack could
+take the folder over while other ranks still write into it. So these hold a lock of
+their own, together. One of them may be late to take it, so they also know a word that a
+pack which follows changes.
 """
 
 import contextlib

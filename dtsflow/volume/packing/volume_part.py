@@ -1,6 +1,6 @@
 """One volume while it is written: blocks, manifest, rejects and journal.
 
-What of one volume is already written, so that a killed pack can go on.
+The journal's marks say what is already written, so that a killed pack can go on.
 """
 
 import contextlib

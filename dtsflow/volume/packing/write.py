@@ -1,6 +1,6 @@
 """Writing the volumes of a pack so that a crash leaves whole files or none.
 
-A pack that is worked out: only the writing is left.
+A `Job` is a pack that is worked out, so that only the writing is left.
 """
 
 import logging

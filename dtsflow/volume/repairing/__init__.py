@@ -1,1 +1,1 @@
-"""Damaged volumes made right in place, with bytes that are proven to be right."""
+"""Repair of damaged volumes in place, with bytes that are proven to be right."""

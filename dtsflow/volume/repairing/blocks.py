@@ -1,10 +1,8 @@
-"""Damaged, missing and moved blocks, made right again.
+"""Repair of damaged, missing and moved blocks.
 
-Making again what the packer made, from what the index records of it.
-
-Blocks laid out again from the images they were packed from.
-
-Another file of the same volume, to take right bytes from.
+Right bytes come from another file of the same volume (`GoodCopy`), or from the images
+that the blocks were packed from (`Sources`). Those are encoded again as the index
+recorded it, and laid out again.
 """
 
 import hashlib

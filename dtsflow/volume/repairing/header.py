@@ -1,7 +1,4 @@
-"""A damaged header area, made right again.
-
-A damaged MNIST or CIFAR file, made right again.
-"""
+"""Repair of a damaged header area, and of a damaged MNIST or CIFAR file."""
 
 import zlib
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""Changes to a file in place.
-
-Blocks that lie whole in the wrong places, put back.
-"""
+"""Changes to a file in place, such as putting back blocks at wrong indexes."""
 
 import os
 from collections.abc import Callable, Mapping

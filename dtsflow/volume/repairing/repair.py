@@ -1,4 +1,4 @@
-"""`dtsflow repair`: a damaged volume made right in place."""
+"""`dtsflow repair`: mends a damaged volume in place."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""What can be packed: folders of images, archives, volumes, MNIST and CIFAR files."""
+"""Sources that can be packed: folders of images, archives, volumes, MNIST and CIFAR."""

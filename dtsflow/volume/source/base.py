@@ -1,14 +1,9 @@
-"""Which images a source holds and what their labels are.
+"""The listing of a source: its images, where they lie, and their labels.
 
-A run of bytes in a file: how every source says where an image lies.
-
-How a source is to be read, where its look does not say.
-
-Names from archives and manifests, before anything is called by them.
-
-Small text files that the user names: one entry a line.
-
-What files of images are called by their format.
+`Stored` is a run of bytes in a file, which is how every source describes an image.
+`SourceFormat` says how a source is to be read, where its look does not show it. The
+functions check names from archives and manifests before a file gets one, and read small
+text files that the user names, one entry a line.
 """
 
 import io

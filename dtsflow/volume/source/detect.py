@@ -1,4 +1,4 @@
-"""What kind of source a path is."""
+"""Detecting which kind of source a path is."""
 
 import os
 import stat

@@ -1,6 +1,6 @@
 """Classes and labels that files give, in place of the source's folders.
 
-Which image each row of a labels CSV means.
+`match` finds which image each row of a labels CSV means.
 """
 
 import csv

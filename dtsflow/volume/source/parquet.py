@@ -1,10 +1,7 @@
 """Parquet files with a column of images as a source, as the library datasets writes.
 
-One Parquet file; the only module that imports pyarrow.
-
-Which columns of a table are the images and their labels.
-
-Images from a Parquet file, unpacked once into a file of their own.
+This module alone imports pyarrow. `find_columns` chooses the columns of the images and
+their labels. `spool` unpacks the images once into a file of their own.
 """
 
 import hashlib

@@ -1,12 +1,8 @@
 """MNIST and CIFAR from their public files, or from a volume of them.
 
-Reading from a stream as many bytes as its start declares, and no more.
-
-The idx files that MNIST and sets like it are published in.
-
-The binary versions of CIFAR-10 and CIFAR-100.
-
-Files by name, in a folder or inside a tar, for sets that are a few known files.
+MNIST and sets like it are published as idx files, CIFAR-10 and CIFAR-100 in binary
+versions. `take` reads from a stream as many bytes as its start declares, and no more.
+`ArchiveFiles` finds files by name in a folder or inside a tar.
 """
 
 import gzip

@@ -1,8 +1,7 @@
-"""What of a source is packed, and with which labels.
+"""The choice of what a source packs, with which labels and in which order.
 
-An order of images without pattern, from their names alone.
-
-Several sources as one.
+`mixing_key` orders images without a pattern, from their names alone. `merge` makes one
+source of several.
 """
 
 import difflib

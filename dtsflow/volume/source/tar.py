@@ -1,8 +1,7 @@
-"""A tar, or a tar of tars, read in place.
+"""A tar, or a tar of tars, as a source that is read in place.
 
-The members of a tar from its headers alone; what they hold is not read.
-
-Which folders of an archive are its classes.
+`members` lists a tar from its headers alone and does not read what they hold.
+`ClassFolders` decides which folders of an archive are its classes.
 """
 
 import io

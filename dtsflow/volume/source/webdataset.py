@@ -1,8 +1,7 @@
 """WebDataset shards as a source, read in place.
 
-One WebDataset shard: the samples of a tar, told apart by their keys.
-
-Labels that come from fields of the samples, as numbers or names.
+The samples of a shard are the members of a tar with the same key. Their labels may come
+from fields of the samples, as numbers or names.
 """
 
 import json

@@ -1,1 +1,1 @@
-"""What is wrong with a volume: every part checked, whatever the others are like."""
+"""Checking volumes: every part is checked, whatever the others are like."""

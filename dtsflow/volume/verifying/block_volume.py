@@ -1,10 +1,7 @@
 """A block volume as it is on disk, damaged or not.
 
-The words of a header, compared byte by byte.
-
-What the header of a block volume must be, as its blocks tell.
-
-The first 16 MiB of a block volume: header, extension index, zeros.
+The words of a header are compared byte by byte with those that the blocks require.
+`HeaderArea` is the first 16 MiB of the volume: header, extension index, zeros.
 """
 
 import os

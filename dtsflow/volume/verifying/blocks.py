@@ -1,6 +1,6 @@
-"""Every block of a file read once, by several threads of several ranks.
+"""The check of a file's blocks: each read once, by several threads of several ranks.
 
-How the samples lie in one block, and every way in which that is wrong.
+`examine` finds how the samples lie in one block, and every way in which that is wrong.
 """
 
 import json

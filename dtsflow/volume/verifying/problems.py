@@ -1,6 +1,6 @@
-"""Everything wrong with a block volume.
+"""Finding everything that is wrong with a block volume.
 
-Which samples of a damaged block are damaged, by the manifest.
+The manifest shows which samples of a damaged block are damaged.
 """
 
 import hashlib

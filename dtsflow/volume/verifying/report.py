@@ -1,4 +1,4 @@
-"""What a check of volumes found."""
+"""The report of a check of volumes."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path

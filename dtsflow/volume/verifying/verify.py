@@ -1,8 +1,7 @@
-"""`dtsflow verify`: every damage of volumes, found and named.
+"""`dtsflow verify`: finds and names every damage of volumes.
 
-Whether volumes that lie together make whole sets.
-
-What kind of volume a file is, damaged or not.
+It also checks whether volumes that lie together make whole sets, and recognises the
+kind of a damaged file.
 """
 
 import hashlib
