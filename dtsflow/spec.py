@@ -51,11 +51,11 @@ class FieldSpec:
 class Field:
     """An array that a batch of records has: a row a sample, its first axis.
 
-    Along that axis it splits over the ranks, each with the rows of its own samples, or
-    each rank has all rows: as the records say, see `Split`.
+    The records decide how ranks get it, see `Split`: each rank gets the rows of its own
+    samples, or each gets all rows.
 
     Attributes:
-        name: What a batch calls it.
+        name: Its name in a batch.
         shape: The sides of one row, up to three; () for one number a row.
         dtype: The element type.
     """

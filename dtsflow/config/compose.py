@@ -173,7 +173,7 @@ def _composed(overrides: Sequence[str], laid_over: Mapping[str, Any]) -> Compose
 
 
 class _DtsflowSearchPath(SearchPathPlugin):
-    """Adds our folders behind the first one while `compose` is at work."""
+    """Hydra's search path, with our folders after the first one, during `compose`."""
 
     folders: Sequence[Path] = ()
 

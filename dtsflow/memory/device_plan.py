@@ -118,8 +118,8 @@ class Declared:
     """A tensor that the plan gets beside those that the run itself needs.
 
     Attributes:
-        name: What tables and messages call it.
-        region: Where it lies; not in the input, which the run fills.
+        name: Its name in tables and messages.
+        region: The region of its slot; not an input region, which the run fills.
         shape: One to four sides, batch first, channels last: (O, I) is [O,1,1,I].
         dtype: An element type that the region holds.
         variants: Other forms that its slot must have room for.
@@ -140,8 +140,7 @@ class Budget:
         limit: Bytes, or `auto`: what the machine and its control group allow.
         tensors: Further tensors, so that one plan covers a device.
         plan_config: The training step that the plan is for: the plan then has its
-            baseline tensors too, and only its regions. Nothing: any region, no
-            baseline.
+            baseline tensors too, and only its regions. None: any region, no baseline.
     """
 
     limit: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"

@@ -96,7 +96,7 @@ _COLUMN_HEADS: Final = ("region", "holds", "size", "share", "offset", "tensors")
 def draw_svg(tensors: Sequence[DTensor]) -> str:
     """Draw the tensors of a finished plan, in memory order; returns an SVG document.
 
-    Heights are to scale, from byte 0 at the top. A line tells a region's size, its
+    Heights are to scale, from byte 0 at the top. A line gives a region's size, its
     share of the plan, the byte it begins at, and how many tensors it holds; each slot
     has a tooltip with its own facts.
     """
@@ -114,10 +114,10 @@ def draw_svg(tensors: Sequence[DTensor]) -> str:
 
 
 def spread(wanted: Sequence[float], *, gap: float, first: float, last: float) -> list[float]:
-    """Move ascending places apart until they are `gap` from each other.
+    """Move ascending positions apart until they are `gap` from each other.
 
     All end up between `first` and `last`, which must leave room for them, in their
-    order, each no further from where it wants to be than its neighbours demand.
+    order, each no further from its own position than its neighbours force it.
     """
     placed: list[float] = []
     lowest = first

@@ -16,7 +16,7 @@ _ROOT = Path("/")
 def memory_limit(root: Path = _ROOT) -> int:
     """Return the bytes this process may use: all memory, or a control group's limit.
 
-    Where the system tells neither it is the largest number an index can have.
+    If the system gives neither, it is the largest number that an index can have.
     """
     limits = [_physical_bytes(root)]
     for folder in _folders(root, "memory"):

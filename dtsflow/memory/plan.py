@@ -79,8 +79,8 @@ class InputBuffer:
     """One form of a batch: `batch` images of the sides in `image`, whose n is replaced.
 
     A run has one for each phase or resolution that differs. `fields` are what a batch
-    has beside images and labels, by name; `name` is what it calls its images, which of
-    records are a field.
+    has beside images and labels, by name; `name` is the name of its images; in a batch
+    of records they are a field.
     """
 
     batch: int
@@ -110,11 +110,12 @@ _PIXEL: Final = Shape(1, 1, 1, 1)
 
 
 class MemoryPlan:
-    """Collects tensors, then places them once and for all.
+    """A collection of tensors that are placed once and for all.
 
-    Until `finalize` tensors can be allocated and nothing has an address; afterwards it
-    is the other way round. All sizes and offsets are in bytes. With a `config` the plan
-    holds what that training step uses: no other region, and every helper of a weight.
+    Before `finalize` tensors can be allocated and none has an offset; afterwards every
+    tensor has one and none can be allocated. All sizes and offsets are in bytes. With a
+    `config` the plan holds what that training step uses: no other region, and every
+    helper of a weight.
     """
 
     def __init__(self, config: PlanConfig | None = None) -> None:

@@ -28,7 +28,7 @@ _ANY: Final = frozenset(DType)
 
 
 class Region(Enum):
-    """A region: its place in memory order, and the element types it may hold.
+    """A region: its position in memory order, and the element types it may hold.
 
     The first letter is the family: B batch statistics, W weights, E their moving
     averages, A half-precision working copies, G gradients, M and V moments, N norms,

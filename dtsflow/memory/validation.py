@@ -55,7 +55,8 @@ def check_region_order(tensors: Iterable[DTensor]) -> None:
 def check_contiguity(tensors: Iterable[DTensor]) -> None:
     """Check that each slot begins where the one before it ends, from byte 0 on.
 
-    So a run of regions is one piece, and one copy moves a zone's labels and data.
+    Because of this a run of regions is one piece, and one copy moves a zone's labels
+    and data.
     """
     end = 0
     for tensor in sorted(tensors, key=lambda tensor: (tensor.region.index, tensor.id)):
@@ -71,8 +72,8 @@ def check_layers(tensors: Iterable[DTensor], config: PlanConfig | None = None) -
     """Check that weights have gradients, moments and copies, in slots like their own.
 
     Slots are alike when they have as many elements, so that a flat kernel over two runs
-    meets a weight and its helper at one index. Which helpers there must be, `config`
-    says; without it those families that the plan holds any of.
+    meets a weight and its helper at one index. `config` decides which helpers there
+    must be; without it, each family of which the plan holds a tensor.
     """
     slots: dict[Region, list[DTensor]] = {region: [] for region in Region}
     for tensor in tensors:

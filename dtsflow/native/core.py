@@ -128,10 +128,10 @@ AS_STORED = Finish(DType.UINT8, _NONE, _NONE, np.empty(0, np.uint8))
 class DrawKind(IntEnum):
     """The way one operation chooses its parameters; drawing.hpp has the same.
 
-    Each takes some numbers. Where what comes out has a size of its own, its height and
-    width come first. A range is two numbers: where it begins and how far it reaches. A
-    border is its number in `po.border` and a packed colour, a look the number of a
-    sampling in `po.warp` and a packed colour.
+    Each takes some numbers. If the result has a size of its own, its height and width
+    come first. A range is two numbers: where it begins and how far it reaches. A border
+    is its number in `po.border` and a packed colour, a look the number of a sampling in
+    `po.warp` and a packed colour.
 
     RESIZED_CROP: the range of the share of the area, that of the aspect ratio's
     logarithm, the least ratio and the greatest. LOG_RESIZED_CROP: the same, with

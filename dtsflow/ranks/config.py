@@ -46,9 +46,9 @@ class Auto:
 
     Attributes:
         timeout_s: How long the ranks wait for each other when they start.
-        simulate: `dtsflow plan` tells what a run of so many processes would read and
-            take.
-        per_node: How many of those are on each node.
+        simulate: The number of processes of a run that `dtsflow plan` describes: what
+            it would read and take.
+        per_node: The number of these processes on each node.
     """
 
     timeout_s: Annotated[float, Field(gt=0)] = 600.0
@@ -56,11 +56,11 @@ class Auto:
     per_node: Annotated[int, Field(ge=1, strict=True)] = 8
 
     def join(self, folder: Path | None, environ: Mapping[str, str] | None = None) -> Group:
-        """Join the group as the kind that the environment speaks of would.
+        """Join the group with the kind of ranks that fits the environment.
 
         Raises:
-            RanksError: As of that kind. Or `simulate` is set, and simulated ranks
-                cannot run.
+            RanksError: As that kind raises it. Or `simulate` is set, and simulated
+                ranks cannot run.
             MissingPartError: MPI started several processes, and mpi4py is absent.
         """
         if self.simulate is not None:
@@ -78,7 +78,7 @@ class Auto:
         return Rank(index=0, size=self.simulate, local_size=min(self.simulate, self.per_node))
 
     def kind(self, environ: Mapping[str, str]) -> Single | Mpi | Env:
-        """Return the kind that the environment speaks of."""
+        """Return the kind of ranks that fits the environment."""
         launched = launched_size(environ)
         if launched is None:
             return Single()

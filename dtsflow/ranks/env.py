@@ -18,7 +18,7 @@ from dtsflow.ranks.launcher import Whereabouts, number, place
 
 @configurable
 class Env:
-    """The processes that RANK and WORLD_SIZE speak of; they meet in a folder.
+    """The processes that RANK and WORLD_SIZE count; they meet in a folder.
 
     Attributes:
         timeout_s: How long the ranks wait for each other when they start.

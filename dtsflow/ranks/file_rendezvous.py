@@ -71,10 +71,10 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
 class FileRendezvous:
     """The exchange between `size` processes, of which this is number `index`.
 
-    Each has a file for what it says, and rank 0 another for the answer to all.
+    Each has a file for its texts, and rank 0 another one for the reply to all.
 
     Attributes:
-        session: What the session is called; empty until the first exchange.
+        session: The name of the session; empty until the first exchange.
     """
 
     def __init__(self, folder: Path, index: int, size: int) -> None:
@@ -229,10 +229,11 @@ EVERY_S = 0.5
 
 
 class PeerMonitor:
-    """Looks after the other ranks in `folder`, once started.
+    """A watch over the other ranks in `folder`, once started.
 
-    Rank 0 looks after all, and the others after rank 0; all look for the word of one
-    that fails. A rank that finds such, or a dead one, ends at once, whatever it does.
+    Rank 0 watches all, and the others watch rank 0. All look for the note of a rank
+    that fails. A rank that finds such a note or a dead rank ends at once, whatever it
+    does.
     """
 
     def __init__(self, folder: Path, index: int, size: int) -> None:
@@ -250,7 +251,7 @@ class PeerMonitor:
     def fail(self, reason: str, status: int, *, rank: int | None = None) -> NoReturn:
         """End all ranks because `rank`, by default this one, failed.
 
-        The one that is first tells the reason.
+        The first one reports the reason.
         """
         self._over.set()  # its own word is not news
         rank = self._index if rank is None else rank

@@ -56,7 +56,7 @@ class Group(Protocol):
 
     @property
     def is_alone(self) -> bool:
-        """Tell whether this process hears of no other."""
+        """Tell whether this process exchanges texts with no other."""
 
     @property
     def peers(self) -> Sequence[int]:
@@ -75,11 +75,11 @@ class Group(Protocol):
     def abort(self, reason: str, status: int = 1) -> NoReturn:
         """End all ranks at once; this one reports `reason`, the exit code is `status`.
 
-        Where several ranks call it at the same time, one of them tells its reason, or
-        few. A process that is alone is not ended.
+        If several ranks call it at the same time, one or a few of them report their
+        reasons. A process that is alone is not ended.
 
         Raises:
-            RanksError: This process is alone; with the reason.
+            RanksError: This process is alone; the message is the reason.
         """
 
     def close(self) -> None:
@@ -92,11 +92,11 @@ def broadcast(group: Group, text: str) -> str:
 
 
 class SingleProcess:
-    """A process that hears of no other; satisfies Group.
+    """A process that exchanges texts with no other; satisfies Group.
 
     Args:
-        rank: What it is to do, by default all; a plan for one of several ranks can be
-            opened without the others.
+        rank: The part of the run that it does, by default all. So a plan for one of
+            several ranks can be opened without the others.
     """
 
     def __init__(self, rank: Rank | None = None) -> None:

@@ -28,10 +28,10 @@ _ENV_SIZE: Final = "WORLD_SIZE"
 def launched_size(environ: Mapping[str, str]) -> tuple[str, int] | None:
     """Find the variable that says this process is one of several, and its number.
 
-    mpirun, srun and their kind are asked first, then torchrun, whose WORLD_SIZE counts
-    only beside a RANK. But what torchrun starts also has the variables of an srun that
-    started torchrun, so where it left its own name it alone is asked. None means that
-    nobody started more than one process.
+    The variables of mpirun, srun and their kind are read first, then those of torchrun,
+    whose WORLD_SIZE counts only beside a RANK. But processes of torchrun also have the
+    variables of an srun that started torchrun, so if torchrun left its own name, only
+    its variables count. None means that only one process was started.
 
     Raises:
         RanksError: A variable does not hold a positive whole number.
@@ -71,8 +71,8 @@ class Whereabouts:
     """The message of one process to the others on where it runs.
 
     Attributes:
-        node: The same for two processes just where they can share memory.
-        local_rank: Its number on the node as the launcher says, if it does.
+        node: Equal for two processes if and only if they can share memory.
+        local_rank: Its number on the node, if the launcher gives one.
         cpus: The CPUs it may run on.
         cpu_limit: How many of them it may use at a time.
     """

@@ -38,9 +38,10 @@ def process_identity() -> str:
 
 
 class LocalPeers:
-    """Processes, held to the end, so that no later one of their number is meant.
+    """Processes of this node, held so that no later process can take their number.
 
-    None is where the system cannot hold them, or numbers are not the same for all.
+    There are none if the system cannot hold them, or if numbers are not the same for
+    all.
 
     Args:
         texts: The messages that they have sent.
@@ -131,11 +132,12 @@ def _library(mpi: ModuleType) -> str:
 def check_launcher(library: str, environ: Mapping[str, str]) -> None:
     """Refuse what would end the process in the midst of MPI's start.
 
-    So MPICH and what derives from it do under Open MPI's mpirun, with words of their
-    own that do not say what to do.
+    MPICH and the libraries made from it end like that under Open MPI's mpirun, with a
+    message that does not help.
 
     Raises:
-        RanksError: That mpirun started several processes, and the library is of MPICH.
+        RanksError: Open MPI's mpirun started several processes, and the library is
+            MPICH's.
     """
     launched = launched_size(environ)
     if launched is None or launched[0] != OPEN_MPI_SIZE or not OF_MPICH.search(library):
@@ -229,8 +231,9 @@ class MpiGroup:
     def abort(self, reason: str, status: int = 1) -> NoReturn:
         """End all ranks through MPI; this one reports `reason`.
 
-        Those of this node are ended here: MPICH's launcher, busy with what another rank
-        prints, may miss that one has called Abort, and wait for the others for ever.
+        The ranks of this node are ended here. MPICH's launcher can miss that a rank
+        called Abort while it is busy with the output of another, and wait for the
+        others for ever.
         """
         tell(self._rank.index, self._rank.size, reason)
         self._local_peers.kill()

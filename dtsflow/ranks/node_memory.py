@@ -31,7 +31,7 @@ def node_memory(group: Group, nbytes: int) -> npt.NDArray[np.uint8]:
     on its node gets memory of its own.
 
     Raises:
-        RanksError: Memory cannot be shared here, or a rank did not come for it.
+        RanksError: Memory cannot be shared here, or a rank did not come to get it.
     """
     rank = group.rank
     if len(group.peers) == 1:

@@ -42,8 +42,8 @@ _SLAB: Final = 1 << 13  # counters at a time: the working arrays then stay in th
 def philox4x32(counters: Words, key: tuple[int, int]) -> Words:
     """Encrypt each counter with `key`: shape (..., 4) in, the same shape out.
 
-    The words of `key` must be below 2^32. The compiled core computes it where there is
-    one, without the GIL; the words are the same.
+    The words of `key` must be below 2^32. The compiled core computes it if it is there,
+    without the GIL; the words are the same.
     """
     flat = np.ascontiguousarray(counters).reshape(-1, 4)
     out = np.empty_like(flat)

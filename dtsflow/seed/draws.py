@@ -39,7 +39,7 @@ class Draws:
     def uniform(self, k: int | npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
         """Draw number `k` as floats in [0, 1), multiples of 2^-24; shape (n,).
 
-        With m numbers `k` it is all of them, shape (n, m).
+        With m numbers `k` the result has all of them, shape (n, m).
         """
         return (self.words[:, k] >> 8).astype(np.float64) * 2.0**-24
 
@@ -156,10 +156,10 @@ def permutation(  # noqa: PLR0913  # one argument for each field of an address
     block: int = 0,
     sub: int = 0,
 ) -> npt.NDArray[np.int64]:
-    """Shuffle 0..n-1 as the address says: place i of the result holds what comes i-th.
+    """Shuffle 0..n-1 by the address: entry i of the result is what comes i-th.
 
     Each element draws a 64-bit sort key under its own number as id. The sort is stable,
-    so equal keys keep their order and the result never depends on the sort's insides.
+    so equal keys keep their order and the result does not depend on the sort algorithm.
 
     Raises:
         PlanError: A field of the address does not fit.

@@ -139,8 +139,8 @@ def _check_places(entries: Sequence[Entry]) -> None:
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write `tensors` to `path`, in their order, in place of what may lie there.
 
-    The file has its name only when all of it is on the disk: who is killed meanwhile
-    leaves the old one.
+    The file gets its name only when all of it is on the disk. A process that is killed
+    meanwhile leaves the old file.
 
     Raises:
         TensorFileError: Writing failed, or a name is not printable text.

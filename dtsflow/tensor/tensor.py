@@ -27,9 +27,9 @@ arena has one, so that its copies need no detour."""
 class Tensor:
     """Elements on the host: compact NHWC, from an address that is a multiple of 256.
 
-    `array` is the memory itself, with four sides; who holds it writes to the tensor.
-    Made by `zeros`, `copy_of` or `wrap`; nothing else copies, and Python's own ways to
-    copy one in passing (`copy`, `pickle`) are refused.
+    `array` is the memory itself, with four sides; writing to it writes to the tensor.
+    Tensors are made by `zeros`, `copy_of` or `wrap`. Nothing else copies, and Python's
+    own implicit copies (`copy`, `pickle`) are refused.
 
     Raises:
         MemoryPlanError: The array is not such memory, or not of that type.
@@ -264,7 +264,7 @@ def cast_run(
     """Convert a run of slots, gaps included, between FP32, FP16 and BF16.
 
     `source` and `target` are the bytes of two runs of regions, as `MemoryPlan.range`
-    tells them. As many elements as both hold are converted; returns how many. Slots are
+    gives them. As many elements as both hold are converted; returns how many. Slots are
     sized so that an element has the same number in both (`memory/region.py`).
 
     Raises:

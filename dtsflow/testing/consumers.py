@@ -48,7 +48,7 @@ def check_consumer(
     folder: Path | None = None,
     setting: Setting | None = None,
 ) -> dict[str, object]:
-    """Let a consumer take some batches of one epoch, and answer its results.
+    """Let a consumer take some batches of one epoch, and return its results.
 
     Without `batches` they are records of two fields, x and y. It pickles, does not
     write to a batch, and its results are plain JSON values, the same each time.

@@ -9,10 +9,10 @@ from dtsflow.volume.datasets.images import RawSet
 
 
 def check_image_loader(loader: ImageLoader, others: Sequence[str] = ()) -> RawSet:
-    """Check an image loader on a small data set, and answer the set that a run reads.
+    """Check an image loader on a small data set, and return the set that a run reads.
 
-    It pickles, lists the same each time, all files are there, labels are classes, and a
-    batch can have its columns, beside fields of the names `others`.
+    The loader pickles and lists the same each time. All files are there, labels are
+    classes, and a batch can have its columns beside fields of the names `others`.
 
     Raises:
         AssertionError: It does not.

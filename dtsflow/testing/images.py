@@ -20,8 +20,8 @@ def check_operation(
 ) -> None:
     """Check an operation on random images: of `spec`, or of these heights and widths.
 
-    It pickles, its spec and sizes say what it makes, it draws and works on a sample the
-    same in whatever chunk, and writes all of its output.
+    The operation pickles, and its spec and sizes describe what it makes. It draws for
+    and works on a sample the same in any chunk, and writes all of its output.
 
     Raises:
         AssertionError: It breaks its contract.

@@ -32,11 +32,11 @@ _LANES = 4
 
 
 def check_loader(loader: Loader) -> list[bytes]:
-    """Check a loader on a small data set, and answer all of its records.
+    """Check a loader on a small data set, and return all of its records.
 
-    It pickles, finds the same each time, and reads the same in whatever order. With the
-    split that its records say, ranks have the whole together, or each has it; for that
-    it must not take a share by itself, as RANK and WORLD_SIZE tell it.
+    The loader pickles, finds the same each time, and reads the same in any order. With
+    the split of its records, the ranks together get all records, or each rank gets all.
+    For that it must not take a share by itself by RANK and WORLD_SIZE.
 
     Raises:
         AssertionError: It does not.
@@ -75,10 +75,10 @@ def check_loader(loader: Loader) -> list[bytes]:
 
 
 def check_parser(parser: Parser, records: Sequence[bytes]) -> dict[str, np.ndarray]:
-    """Check a parser on good records, and answer the fields that they become.
+    """Check a parser on good records, and return the fields that they become.
 
-    It pickles, writes what its fields say and all of it, the same for a record in
-    whatever company, and keeps nothing that belongs to the caller.
+    The parser pickles. It writes exactly its fields and all of them, the same for a
+    record beside any others, and keeps nothing that belongs to the caller.
 
     Raises:
         AssertionError: It does not.

@@ -94,7 +94,7 @@ def write_small_set(
     """Write an MNIST or CIFAR file as the exporter does, quirks included.
 
     Labels and pixels are drawn from `seed`. `claimed` is the number of samples that the
-    header says instead of the true one.
+    header gives instead of the true one.
     """
     layout = SMALL_SETS[kind]
     rng = np.random.default_rng(seed)

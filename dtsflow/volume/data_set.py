@@ -158,7 +158,7 @@ class Source(Protocol):
 class Split(Enum):
     """The way the rows of a global batch are placed on ranks, in OneFlow's words.
 
-    No order depends on it: a rank is given rows of the same global batches.
+    No order depends on it: a rank always gets rows of the same global batches.
     """
 
     ROWS = "split(0)"

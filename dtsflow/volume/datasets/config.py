@@ -42,7 +42,8 @@ class Dts:
         `cache` is a folder for what a scan finds out; see `volume.datasets.scan`.
 
         Raises:
-            VolumeError: The files are missing, damaged, or no single whole set.
+            VolumeError: The files are missing or damaged, or they are not one whole
+                set.
         """
         return scan(self.path, cache)
 
@@ -57,16 +58,16 @@ FieldName = Annotated[str, Field(min_length=1)]
 class Raw:
     """Images at `path`, which was not packed.
 
-    What it lists, how and with which labels is what `dtsflow pack` would: a folder of
-    class folders or a tar of them, WebDataset shards, Parquet files with a column of
+    It lists the same images with the same labels as `dtsflow pack`. They are a folder
+    of class folders or a tar of them, WebDataset shards, Parquet files with a column of
     images, or MNIST or CIFAR files.
 
     Attributes:
         path: A folder, an archive, or a pattern or brace list of shards or tables.
         labels: A CSV of file names and classes, in place of the class folders.
         classes: A file of class names, class 0 first; or a volume that has names.
-        split: The part of MNIST or CIFAR files; all else holds only one.
-        format: What the files are; `auto` goes by their look, as `list_source` says.
+        split: The part of MNIST or CIFAR files; every other source has only one.
+        format: What the files are; `auto` detects it, as `list_source` describes.
         image_field: The suffix of the images in shards, or their column in a table.
         label_field: The field of the labels in .json members, or their column.
         spool: A folder that images from Parquet files are unpacked into, once.
@@ -85,9 +86,9 @@ class Raw:
         """Make what is needed; nothing is."""
 
     def scan(self, cache: Path | None = None) -> DataSet:  # noqa: ARG002  # of volumes; a listing is not kept
-        """List the images; no one is read, but of MNIST and CIFAR all are.
+        """List the images; only those of MNIST and CIFAR are read.
 
-        Those from Parquet files are unpacked, where that was not done before.
+        Those from Parquet files are unpacked, unless that was done before.
 
         Raises:
             VolumeError: There is no image, or a file of the set is damaged.

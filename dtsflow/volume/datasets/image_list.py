@@ -29,7 +29,7 @@ from dtsflow.volume.source.base import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageList:
-    """Images, one a file; in a run their places in the list are their ids.
+    """Images, one a file; in a run their indexes in the list are their ids.
 
     Attributes:
         root: The folder that they lie below, at any depth; links are followed.

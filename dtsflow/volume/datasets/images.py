@@ -21,7 +21,7 @@ from dtsflow.volume.source.base import NO_CLASS, Listing, SourceImage
 
 
 class NameList(Sequence[str]):
-    """Names as one run of bytes: a million of them as text objects take 100 MB.
+    """Names as one run of bytes: a million names as text objects take 100 MB.
 
     Any name that a file can have is kept, whether or not it is valid UTF-8.
     """
@@ -250,8 +250,8 @@ class RawSet:
     def fingerprint(self) -> str:
         """Return the SHA-256 of names and sizes, and labels that no folder gives.
 
-        With an arrangement it is what that says. Columns count, too, where there are
-        any: then it is SHA-256 over that, as hexadecimal text, and each of them.
+        With an arrangement it is the arrangement's fingerprint. If there are columns,
+        it is the SHA-256 of that, as hexadecimal text, and of each column.
         """
         if not self.columns:
             return self._fingerprint_of_images()

@@ -76,7 +76,7 @@ class LineRecords:
 
 
 class LineReader:
-    """Reads lines; satisfies RecordReader. It keeps the files open that it has read."""
+    """A reader of lines; satisfies RecordReader. Files stay open once they are used."""
 
     def __init__(self, lines: LineRecords) -> None:
         self._lines = lines
@@ -185,11 +185,11 @@ class PartFiles:
     ) -> Self:
         """Find the files `prefix` + number in `folder`, for the numbers below `count`.
 
-        Numbers have `suffix_length` digits, zeros in front; -1: no zeros. `folder` may
-        be one of a package, as `pkg://PACKAGE/FOLDER`.
+        Numbers have `suffix_length` digits, with zeros in front; -1 means no zeros.
+        `folder` may be in a package, as `pkg://PACKAGE/FOLDER`.
 
         Raises:
-            SetError: One is not there, or is empty; says which, and which are there.
+            SetError: A file is missing or empty; names it and the files that are there.
         """
         place = folder_at(folder)
         if count < 1:
@@ -214,7 +214,7 @@ class PartFiles:
 
         `buffer` and `split` are as `Records` has them.
 
-        All of the files is read once, to find the lines.
+        The files are read once as a whole, to find the lines.
 
         Raises:
             VolumeError: A file cannot be read.

@@ -20,7 +20,7 @@ from dtsflow.volume.data_set import Column, Layout, Split, split_of
 
 
 class RecordReader(Protocol):
-    """Reads records; each worker has its own, so it may keep files open and scratch."""
+    """A reader of records; each worker has one, which may keep files and memory."""
 
     def read(self, number: int) -> bytes:
         """Return the bytes of record `number`, the same each time.
@@ -55,7 +55,7 @@ class Records(Protocol):
     def digest(self) -> str:
         """Return a text that differs where the records do, without paths and times.
 
-        A run that goes on must find the same.
+        A resumed run must find the same text.
         """
 
 
@@ -74,8 +74,8 @@ class StreamedRecords(Records, Protocol):
     def stream(self, first: int) -> Iterator[bytes]:
         """Yield all records from number `first` on, even if it must skip the others.
 
-        It may be a generator: it is closed when no more records are needed. Several
-        may be at work at the same time, one for each lane.
+        It may be a generator, which is closed when no more records are needed. Several
+        may work at the same time, one for each shard.
 
         Raises:
             VolumeError: One cannot be read; names the file.
@@ -142,12 +142,12 @@ def bytes_held_by(records: object) -> int:
 class RecordSet:
     """Records in their loader's order; satisfies DataSet.
 
-    Where the loader names a buffer, as many neighbours are a block of their own.
-    `loader` is the name of its class; `split` says what ranks are given, `lengths`
-    the most bytes of each record, if that is known.
+    If the loader names a buffer, each run of so many records is a block. `loader` is
+    the name of its class; `split` says what ranks are given, `lengths` the most bytes
+    of each record, if that is known.
 
     Raises:
-        PlanError: The records say of themselves what cannot be.
+        PlanError: The records describe themselves in an impossible way.
     """
 
     loader: str

@@ -79,9 +79,9 @@ def scan(path: str | Path, cache: Path | None = None) -> VolumeSet:
     """Read the one data set that a file, a folder or a glob pattern names.
 
     Every header and block index is read and checked; no sample is, and nothing stays
-    open. With `cache`, a folder, what the block indexes of a volume without an index
-    say is kept there, and looked up the next time; it is made when there is something
-    to keep.
+    open. `cache` is a folder. The facts from the block indexes of a volume without an
+    extension index are kept there and looked up the next time. The folder is made when
+    there is something to keep.
 
     Raises:
         SetError: Nothing is there, several data sets are, or one is not whole.

@@ -222,7 +222,7 @@ def write_photos(
 
     Image i has class i mod `classes`. The same arguments give the same images, whatever
     the number of processors. The folder appears under its name when it is complete.
-    `progress` gets the images done and all.
+    `progress` gets the number of images done and of all images.
 
     Raises:
         PackError: `folder` exists or cannot be written, or a number is out of range.

@@ -38,7 +38,8 @@ class VolumeSet:
     `counts` and `first_ids` have one read-only entry per block.
 
     A mix is the files of all its sources, one source after the other (`mixed.py`);
-    `files_of_sources` says how many are whose. They may differ in level and size only.
+    `files_of_sources` has the number of files of each. They may differ in level and
+    size only.
     """
 
     files: tuple[VolumeFile, ...]
@@ -89,7 +90,7 @@ class VolumeSet:
     def level(self) -> int:
         """Return the level of compression, 0 to 3; always 0 for pixels.
 
-        Of a mix it is the first source's.
+        In a mix it is the level of the first source.
         """
         return _level(self.files[0])
 

@@ -44,7 +44,7 @@ Done = tuple[int, int]  # of one turn: the images written, the CRC-32 of its blo
 class Exported:
     """The result of an export; `classes` counts those without an image too.
 
-    `shards` is 0 where it was class folders.
+    `shards` is 0 after an export to class folders.
     """
 
     images: int
@@ -64,16 +64,17 @@ def export(
 ) -> Exported:
     """Write every sample of the data set at `source` as a file below `folder`.
 
-    Each class is a folder, and what is stored is written unchanged: from level 0 the
-    very files that were packed. Pixels become PNG. `export_names` says what the files
-    are called. To `webdataset`, `folder` gets shards of `shard_samples` samples each
-    instead, as `plan_shards` says. `folder` appears when all of it is written and all
-    checksums agree; it is not forced to the disk. Each of the `workers` threads holds
-    one block; `progress` gets the images done and all, about once a block, or a shard.
+    Each class is a folder. The stored bytes are written unchanged: at level 0 they are
+    exactly the files that were packed. Pixels become PNG. `export_names` decides the
+    names of the files. With `webdataset`, `folder` gets shards of `shard_samples`
+    samples each instead, as `plan_shards` describes. `folder` appears when all of it is
+    written and all checksums agree; it is not forced to the disk. Each of the `workers`
+    threads holds one block; `progress` gets the number of images done and of all
+    images, about once a block or a shard.
 
     Raises:
-        PackError: `folder` exists, the disk is full, there are no workers or samples
-            of a shard, or a class name fits no list of names.
+        PackError: `folder` exists, the disk is full, there are no workers or samples of
+            a shard, or a class name cannot be in a list of names.
         SetError: Nothing is at `source`, several data sets are, or one is not whole.
         VolumeError: A volume or its manifest is damaged, or a name leads elsewhere.
     """

@@ -29,7 +29,7 @@ class ExportNames:
     """The paths of the samples, below one folder, with slashes, no two alike.
 
     `folders` are all folders needed, each after those it lies in. A sample whose entry
-    in `by_content` is true still lacks the suffix, which its bytes decide.
+    in `by_content` is true still lacks its suffix: the bytes decide it.
     """
 
     classes: tuple[str, ...]

@@ -27,8 +27,8 @@ _MODE = 0o444
 class ShardPlan:
     """The samples of each shard, by sample_id; `shards` has one range each.
 
-    A sample's image is called by its key and, where `suffixes` has none, by what its
-    bytes are.
+    An image is named by its key and its suffix. If `suffixes` has none for it, the
+    bytes decide the suffix.
     """
 
     root: Path

@@ -40,8 +40,8 @@ class About:
     """The part of the index that is in words; written as JSON.
 
     `options` are the packer's, as plain JSON values. `mean` and `std` are of RGB from 0
-    to 1 over all pixels of `statistics_images` images; empty when that is 0.
-    `header` is a second copy of the file's 144-byte header, to mend it from.
+    to 1 over all pixels of `statistics_images` images; empty when that is 0. `header`
+    is a second copy of the file's 144-byte header, for repairs.
     """
 
     class_names: tuple[str, ...]

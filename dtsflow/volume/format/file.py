@@ -47,7 +47,7 @@ def check(header: Header, path: Path) -> None:
     Words that healthy files get wrong (UPSTREAM 1.6) are not looked at.
 
     Raises:
-        HeaderError: Names the field, what it says, what it must say.
+        HeaderError: Names the field, its value and the required value.
     """
     _expect(path, "tensor_layout", header.tensor_layout, "NHWC")
     if header.dataset_type.in_blocks:
@@ -124,9 +124,9 @@ class ScanCache:
     """Small files in `folder`, one for each content a volume had.
 
     A file's name is SHA-256 over the volume's size and header, which holds the CRC-32
-    of all its blocks; so copies share one. A change of bytes
-    that leaves the header as it was shows in the time of change, which is kept inside:
-    facts that were kept for another time are not used.
+    of all its blocks; so copies share one. A change of bytes that leaves the header as
+    it was shows in the time of change, which is kept inside: facts that were kept for
+    another time are not used.
     """
 
     folder: Path
@@ -216,8 +216,9 @@ def read_header(path: Path) -> Header:
 def read_file(path: Path, cache: ScanCache | None = None) -> VolumeFile:
     """Read the header and learn what each block holds; keep nothing open.
 
-    An extension index tells it, and then no block is looked at. Without one the front
-    of every block is read and checked, unless `cache` has what an earlier scan found.
+    If there is an extension index, it has these facts and no block is looked at.
+    Without one the front of every block is read and checked, unless `cache` has what an
+    earlier scan found.
 
     Raises:
         HeaderError: Header, size and number of samples do not agree.

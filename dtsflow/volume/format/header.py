@@ -134,8 +134,8 @@ class Header:
     def parse(cls, raw: bytes, path: Path) -> "Header":
         """Read the header at the start of `raw`; `path` is named when it is refused.
 
-        Only what says "a DTS file of this version, finished" is checked here; whether
-        the numbers fit together is `header_rules.check`.
+        Only what says "a DTS file of this version, finished" is checked here. Whether
+        the numbers fit together is checked by `check` in `volume.format.file`.
 
         Raises:
             HeaderError: Too short, wrong magic, another major version, an interrupted

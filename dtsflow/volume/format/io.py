@@ -63,8 +63,8 @@ def read_into(
 ) -> bool:
     """Fill all of `memory` from byte `offset` on; `path` is only named in errors.
 
-    `stop` is asked before each piece; where it says so, the rest is left and the answer
-    is False. Several threads may read one descriptor.
+    `stop` is called before each piece. If it returns True, the rest is not read and the
+    result is False. Several threads may read one descriptor.
 
     Raises:
         VolumeError: The file ends first, or the disk fails; names wanted and got.
@@ -115,8 +115,8 @@ _POLYNOMIAL = 0xEDB88320  # of zlib's CRC-32, reflected
 def crc32(data: bytes | memoryview, value: int = 0) -> int:
     """Return the CRC-32 of contiguous bytes; `value` is that of the bytes before them.
 
-    The compiled core computes it where there is one that is faster than zlib. Both work
-    without the GIL and give the same.
+    The compiled core computes it if it is there and faster than zlib. Both work without
+    the GIL and give the same.
     """
     core = load()
     # Its portable path, which has a table alone, takes about twice as long as zlib.
@@ -184,7 +184,7 @@ def refuse_existing(destination: Path) -> None:
 def check_space(folder: Path, wanted: int, *, what: str = "the volume") -> None:
     """Raise PackError if `folder` is missing or has less than `wanted` bytes left.
 
-    `what` says in the message what is to be written there.
+    `what` names in the message what is to be written there.
     """
     if not folder.is_dir():
         raise PackError(f"{folder} is no folder. Make it first, or choose another.")
@@ -200,7 +200,8 @@ def check_space(folder: Path, wanted: int, *, what: str = "the volume") -> None:
 def replacing(destination: Path) -> Iterator[BinaryIO]:
     """Open a new file that takes its name if the block ends well, else is removed.
 
-    Its bytes are on the disk before it has the name, and the name before this returns.
+    Its bytes are on the disk before it gets the name, and the name is before this
+    returns.
 
     Raises:
         PackError: The destination exists, or writing failed.

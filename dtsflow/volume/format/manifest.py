@@ -11,7 +11,7 @@ from dtsflow.errors import VolumeError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One line: a sample of the volume, by its place in the file.
+    """One line: a sample of the volume, by its index in the file.
 
     `name` is the source's path below the source folder, `bytes` and `sha256` are the
     source's, `crc32` is of the bytes stored in the volume. At level 0 both are the same

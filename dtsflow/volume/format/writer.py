@@ -16,8 +16,8 @@ Samples = tuple[Sequence[bytes], Sequence[int]]  # of one block: the bytes, the 
 def write_volume(destination: Path, facts: Facts, blocks: Iterable[Samples]) -> Header:
     """Write a volume from `facts.num_blocks` blocks, each held in memory in turn.
 
-    The file appears under its name only when all of it is on the disk. Whatever fails
-    or stops the writer, its own temporary file is removed and nothing else.
+    The file appears under its name only when all of it is on the disk. If something
+    fails or stops the writer, its own temporary file is removed and nothing else.
 
     Raises:
         PackError: The destination exists, the disk lacks the space, or writing failed.

@@ -31,11 +31,10 @@ def arrange(sizes: Sequence[int], capacity: int, most: int) -> list[list[int]]:
     """Share samples out over as few bins as can be, all with the same mix of sizes.
 
     The largest go first, each into the emptiest bin, so that every bin gets some of
-    every size; the smallest then fill the gaps, first fit. Where that takes more bins
-    than the bytes need, plain first-fit decreasing is tried as well and the shorter
-    result taken. `sizes` are at most `capacity` each, and no bin takes more than
-    `most`. Equal sizes go in the order given. Gives the indexes in each bin, largest
-    first.
+    every size; the smallest then fill the gaps, first fit. If that takes more bins than
+    the bytes need, plain first-fit decreasing is tried as well, and the shorter result
+    is used. `sizes` are at most `capacity` each, and no bin takes more than `most`.
+    Equal sizes go in the order given. Returns the indexes in each bin, largest first.
     """
     fewest = max(-(-sum(sizes) // capacity), -(-len(sizes) // most))
     mixed = _spread(sizes, capacity, most, fewest)
@@ -194,8 +193,8 @@ PACKER = 1  # counts up when the same sources and options give other bytes
 class Share:
     """One volume's images in their order.
 
-    `counts` are the images of each block where that is known beforehand; None where
-    blocks are filled in order as far as the images go.
+    `counts` has the number of images of each block if that is known beforehand. It is
+    None if blocks are filled in order.
     """
 
     volume: Path

@@ -93,9 +93,9 @@ def measure_stored(stored: Stored) -> tuple[int, int]:
 def encode(data: bytes, recipe: Recipe) -> Encoded:
     """Make the image that `recipe` describes.
 
-    The EXIF orientation is carried over, and never applied, but for TIFF, which Pillow
-    turns upright. A JPEG's comment is kept, as Pillow does. Gray stays gray and CMYK
-    stays CMYK. Alpha is dropped, a palette looked up, of 16 bits the upper 8 are kept.
+    The EXIF orientation is kept and never applied, except for TIFF, which Pillow turns
+    upright. A JPEG's comment is kept, as Pillow does. Gray stays gray and CMYK stays
+    CMYK. Alpha is dropped, a palette is looked up, and of 16 bits the upper 8 are kept.
 
     Raises:
         Unusable: Pillow cannot decode them, or cannot write them as JPEG.

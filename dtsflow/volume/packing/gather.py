@@ -61,8 +61,8 @@ def gather(sources: Sequence[Path], packing: Packing) -> Gathered:
 def make_preparer(sources: Sequence[Path], packing: Packing, images: int) -> Preparer:
     """Make the preparer of the stored images.
 
-    Pixels stay unchanged at level 0, and where the sources are volumes that were made
-    by the very same recipe.
+    Pixels stay unchanged at level 0, and if the sources are volumes that were made by
+    exactly the same recipe.
     """
     is_upstream = packing.layout.upstream
     recipe = packing.encoding.recipe(upstream=is_upstream)
@@ -146,7 +146,8 @@ def vet_all(
 ) -> Gathered:
     """Open every image's header and part the good from the bad, each in order.
 
-    Each rank looks at its share; all get the whole. `progress` hears of the share.
+    Each rank looks at its share, and all get the whole result. `progress` reports the
+    share.
 
     Raises:
         PackError: An image cannot be read, and the image is not the reason.

@@ -29,7 +29,7 @@ class Recipe:
 
     An image whose short side is over `boundary` is scaled so that it is `short`. Where
     `crops`, the middle is then cut out, at most `short` by `long`. `upstream` computes
-    and converts as upstream does, roundings and all.
+    and converts as upstream does, with the same roundings.
     """
 
     boundary: int
@@ -90,7 +90,7 @@ class Encoding:
     """The storage of images: a level, and what to do otherwise than the level says.
 
     `short` and `long` are limits in pixels, `quality` is JPEG's 1 to 100, `subsampling`
-    one of `SUBSAMPLINGS`. None stands for what the level says. `restarts` gives JPEGs
+    one of `SUBSAMPLINGS`. None means the level's own value. `restarts` gives JPEGs
     restart markers, without loss: see `dtsflow.volume.packing.encode`.
     """
 
@@ -171,8 +171,8 @@ class Layout:
     """The way images are shared out over blocks and volumes.
 
     `upstream` writes byte for byte what upstream's exporter writes, and no extension
-    index. `min_blocks` is that exporter's minimum at level 0; None is its own rule.
-    `oversize` says what becomes of an image that does not fit a block.
+    index. `min_blocks` is that exporter's minimum at level 0; None means the exporter's
+    own rule. `oversize` decides what is done with an image that does not fit a block.
     """
 
     volumes: int = 1
@@ -200,9 +200,9 @@ class Packing:
     """All options of a pack; the defaults are the command's.
 
     `name` begins the file names; None takes the source's, in lower case. `source`
-    says how the sources are read, where their look does not.
-    `workers` is a number of threads, None one per processor: they have no part in the
-    bytes. `resume` goes on with a pack that was killed.
+    decides how the sources are read where detection cannot. `workers` is the number of
+    threads; None means one per processor. It does not change the bytes. `resume` goes
+    on with a pack that was killed.
     """
 
     split: Split
@@ -218,8 +218,8 @@ class Packing:
         """Return the common start of all files' names, such as `flowers_train_lv0`.
 
         Raises:
-            PackError: `name` leads to another folder, or hides the file, or neither it
-                nor the source says any.
+            PackError: `name` leads to another folder, or hides the file; or neither it
+                nor the source gives a name.
         """
         return f"{self._name(source)}_{self.split}_lv{self.encoding.level}"
 

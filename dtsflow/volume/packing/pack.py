@@ -142,10 +142,10 @@ def pack(
     of MNIST or CIFAR files. The same sources and options give the same bytes on every
     machine, at levels above 0 with the same Pillow. What cannot be packed is listed in
     `VOLUME.rejects.jsonl`, everything else in `VOLUME.manifest.jsonl`. `progress` gets
-    what is being done (check, pack), the images done, and all.
+    the current step (check, pack), the number of images done, and of all images.
 
-    The ranks of `group` all call it, and write the volumes in turn: the same bytes
-    again. `progress` is then called on rank 0, about its part. What stops one rank has
+    All ranks of `group` call it and share out the volumes; the bytes are the same
+    again. `progress` is then called on rank 0, for its share. An error on one rank has
     to end the others, see `ending_all`.
 
     Raises:
@@ -173,7 +173,7 @@ def pack(
 def meeting_place(sources: Sources, folder: Path | str) -> Path:
     """Return a path in `folder`; ranks about to pack into it may meet beside it.
 
-    It is the same for all of them, whatever else they are to do.
+    It is the same for all of them, whatever else they do.
 
     Raises:
         PackError: `folder` lies in a source, where nothing may be left.

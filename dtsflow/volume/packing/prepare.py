@@ -135,7 +135,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparer:
-    """Makes what is stored; the same bytes in any thread, in any order.
+    """The maker of the stored images: the same bytes in any thread, in any order.
 
     `recipe` is None where pixels stay unchanged; `reencodes` says that an image too
     large for a block (`capacity` bytes) is encoded again, with less quality; `restarts`
@@ -235,7 +235,7 @@ def prepare_in_order(
 ) -> Iterator[Prepared | Reject]:
     """Prepare all by the pool's threads, and give them in order.
 
-    At most 64 MiB of sources are read before their turn.
+    At most 64 MiB of sources are read ahead.
     """
     waiting: deque[tuple[int, Future[Prepared | Reject]]] = deque()
     held = 0

@@ -33,7 +33,7 @@ except ImportError:  # Windows: two packs into one folder are then not kept apar
 def lock(descriptor: int, *, shared: bool = False) -> bool:
     """Lock an open file until it is closed; False: another process has locked it.
 
-    Locks that are `shared` get along with each other.
+    Several processes can hold a `shared` lock at the same time.
     """
     if fcntl is None:
         return True
@@ -51,7 +51,7 @@ WRITERS = "writers"
 def co_writing(folder: Path, collective: Collective) -> Iterator[None]:
     """Let all ranks write into `folder`, whose lock rank 0 has, while a `with` lasts.
 
-    After it none does. All ranks call it.
+    Afterwards no rank writes any more. All ranks call it.
 
     Raises:
         CommonError: A rank does not see the folder, or another pack has it.
@@ -119,8 +119,8 @@ _LOCKS = {_LOCK, WRITERS}
 class Unfinished:
     """A folder beside the destination, whose files take their final names together.
 
-    `plan` is a digest of everything that decides the bytes. A folder of the same plan
-    is gone on with where `resume` says so, and started anew otherwise.
+    `plan` is a digest of everything that decides the bytes. With `resume` a folder of
+    the same plan is continued; otherwise it is started again.
     """
 
     def __init__(self, folder: Path, finals: tuple[Path, ...], *, plan: str, resume: bool) -> None:

@@ -31,8 +31,8 @@ class Mark:
     """The state after one block: everything up to it is in the files.
 
     `position` counts the items of the stream, `count` and `crc` are the block's own;
-    the rest is of all blocks so far. `manifest_bytes` and `rejects_bytes` are how long
-    those files are.
+    the rest is of all blocks so far. `manifest_bytes` and `rejects_bytes` are the
+    lengths of those files.
     """
 
     position: int = 0
@@ -86,9 +86,9 @@ _LARGEST_SIDE = (1 << 16) - 1  # of the index's 16-bit words; more is "unknown"
 class VolumePart:
     """The files of one volume in the hidden folder of a pack.
 
-    A block counts as written when its mark is in the journal and its bytes have the CRC
-    that the mark says. Everything after the last such block is written again. `memory`
-    is one block, used while the part is open.
+    A block counts as written when its mark is in the journal and its bytes have the
+    mark's CRC. Everything after the last such block is written again. `memory` is one
+    block, used while the part is open.
     """
 
     def __init__(self, volume: Path, level: int, memory: npt.NDArray[np.uint8]) -> None:

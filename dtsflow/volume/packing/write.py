@@ -246,7 +246,8 @@ def _finish(
 ) -> None:
     """Write the headers of this rank's `own` parts.
 
-    They say how many blocks all volumes have together, so all are `filled` before.
+    Headers hold the number of blocks of all volumes together, so all volumes are
+    `filled` before.
     """
     blocks, samples, rejects = (sum(column) for column in zip(*filled, strict=True))
     with _explaining(job):
@@ -308,8 +309,8 @@ def _about(job: Job, part: VolumePart, header: Header) -> About:
 def _may_pass(error: BaseException) -> bool:
     """Tell whether the cause that stopped the filling may be gone at a resume.
 
-    A source that changed has changed for every resume too. What stopped only other
-    ranks is not known here.
+    A source that changed has changed for every resume too. This rank does not know what
+    stopped the others.
     """
     own = error.__cause__ if isinstance(error, CommonError) else error
     return not isinstance(own, PackError) or isinstance(own.__cause__, OSError)

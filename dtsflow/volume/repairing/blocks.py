@@ -94,7 +94,7 @@ class Wanted:
 class Sources:
     """A folder of images as it was packed.
 
-    `remake` gives what the volume stores of a source; None stands for the same bytes.
+    `remake` makes what the volume stores of a source; None means the same bytes.
     """
 
     folder: Path
@@ -152,7 +152,7 @@ class Sources:
 
 @dataclass(frozen=True, eq=False)
 class GoodCopy:
-    """A copy of a block volume; it may be damaged as well, elsewhere.
+    """A copy of a block volume; it may itself be damaged in other blocks.
 
     All of it is read only where no single block can be proven alone.
     """

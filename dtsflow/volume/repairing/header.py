@@ -33,7 +33,7 @@ def mend_header(
 ) -> bytes:
     """Write the header of a volume whose index proves none, if its data prove it.
 
-    `crcs` are those of all blocks by now. The answer is the header afterwards.
+    `crcs` are those of all blocks now. Returns the header afterwards.
     """
     raw = volume.area.raw
     whole = combine_blocks(crcs, BLOCK_BYTES)

@@ -9,9 +9,9 @@ from dtsflow.errors import VolumeError
 
 
 class Patch:
-    """Writes single parts of one file, and remembers what was done and what was not.
+    """A writer of single parts of one file; it records what was done and what was not.
 
-    In a dry run the file is not even opened, and `done` says what would be done. The
+    In a dry run the file is not even opened, and `done` lists what would be done. The
     changes are on the disk when the context ends.
     """
 
@@ -74,8 +74,9 @@ Write = Callable[[int, bytes], None]
 def move(sources: Mapping[int, int], read: Read, write: Write) -> None:
     """Give every place its block; `sources` says for each place where that lies now.
 
-    No block is overwritten before it was read. Of a ring of places, one block is held
-    in memory meanwhile: a machine that stops just then loses it.
+    No block is overwritten before it was read. In a ring of blocks that take each
+    other's index, one block is held in memory meanwhile; a machine that stops then
+    loses it.
     """
     pending = dict(sources)
     held: dict[int, bytes] = {}

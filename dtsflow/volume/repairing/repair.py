@@ -51,7 +51,7 @@ def repair(
 
     The index proves the header and each block, a header's checksum all blocks together.
     `good` is another file of the same volume, `sources` the folder that was packed:
-    images are encoded again where they were, which takes the same Pillow. A dry run
+    images that were encoded are encoded again, which needs the same Pillow. A dry run
     changes nothing and says what would be done. All else in the file stays as it is.
 
     Raises:

@@ -20,7 +20,7 @@ from dtsflow.errors import PackError
 class Stored:
     """`size` bytes from `offset` on in the file at `path`.
 
-    `file_bytes` and `mtime_ns` are the file's when it was listed: they tell whether it
+    `file_bytes` and `mtime_ns` are the file's when it was listed: they show whether it
     is still the same file.
     """
 
@@ -83,8 +83,8 @@ class SourceImage:
     """One file, archive member or stored sample that may be an image.
 
     `name` is unique in its source: the path below the source folder, with slashes.
-    `label` is an index of the listing's classes, or `NO_CLASS`; `why_no_class` then
-    says why.
+    `label` is an index of the listing's classes, or `NO_CLASS`; `why_no_class` then has
+    the reason.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Reject:
 class Listing:
     """All that a source holds: what may be packed, and what cannot.
 
-    Images are sorted by name, but for those of volumes and of a plugin's list, which
+    Images are sorted by name, except those of volumes and of a plugin's list, which
     have their own order. `has_label_fields` says that labels come from fields of the
     samples and not from their names. `root` is the folder that names are paths below,
     where the source itself is not that folder.
@@ -129,8 +129,8 @@ class SourceFormat:
     """The kind of a source's files, and the fields of a sample that count.
 
     Attributes:
-        kind: `auto` goes by the look of the source; see `list_source`. `images` are
-            image files in folders or in a tar; the name of a plugin's source is one.
+        kind: `auto` detects the kind; see `list_source`. `images` are image files in
+            folders or in a tar; the name of a plugin's source is one.
         image_field: The suffix of the images in shards (`jpg`), or their column.
         label_field: The field of a shard's .json members, or the column of labels.
         spool: The folder that images from Parquet files are unpacked into.

@@ -23,18 +23,19 @@ _BY_LOOK = SourceFormat()
 def list_source(path: Path, source_format: SourceFormat = _BY_LOOK) -> Listing:
     """List a folder of images, a tar, shards, Parquet files, volumes, a plugin's file.
 
-    Where the format does not say: a folder that itself holds a .dts file is one of
-    volumes; one that holds .tar or .parquet files and else only texts is one of shards
-    or of a table; any other one of images. A .tar is a shard if a label field is asked
-    for, or one of its first hundred members is a .cls; else it holds class folders. A
-    pattern or brace list ends with the suffix of what it names. Another file is what a
-    plugin says of its suffix. Volumes are in volume order, the images of a plugin in
-    its own, all else is sorted by name.
+    If the format does not name the kind, it is detected. A folder that itself holds a
+    .dts file is one of volumes. A folder of .tar or .parquet files and otherwise only
+    texts is one of shards or of a table. Any other folder is one of images. A .tar is a
+    shard if a label field is asked for, or one of its first hundred members is a .cls;
+    else it holds class folders. A pattern or brace list ends with the suffix of the
+    files that it names. Any other file is the source of the plugin that claims its
+    suffix. Volumes are in volume order, the images of a plugin in its own, all else is
+    sorted by name.
 
     Raises:
-        PackError: It is nothing of the kind, or is not there; says what it may be.
-        MissingPartError: It takes a library that is not installed.
-        VolumeError: It is, and cannot be read.
+        PackError: It is none of these, or is not there; lists what it may be.
+        MissingPartError: It needs a library that is not installed.
+        VolumeError: It is one of these, but cannot be read.
     """
     mode = _mode(path)
     kind = source_format.kind

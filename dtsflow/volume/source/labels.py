@@ -25,9 +25,9 @@ from dtsflow.volume.source.base import (
 def match(names: Iterable[str], rows: Collection[str], path: Path) -> dict[str, str]:
     """Map the names of images to the row that means each, where one does.
 
-    A row means the image with its whole name; else with its base name; else with its
-    base name but for an image's suffix. The last two only where no other row and no
-    other image has the same. `path` is the file of the rows.
+    A row means the image with the same whole name; else with the same base name; else
+    with the same base name without an image's suffix. The last two hold only if no
+    other row and no other image has the same name. `path` is the file of the rows.
 
     Raises:
         PackError: A row means no image, or could mean several.
@@ -126,7 +126,7 @@ def read_labels(path: Path) -> dict[str, str]:
     """Read the class of each file from the first two columns of a CSV.
 
     A first row whose first cell is a heading (name, file, filename, path, image, id or
-    ImageId) and empty rows are passed over; the rest of a row is not looked at.
+    ImageId) and empty rows are skipped; the rest of a row is not looked at.
 
     Raises:
         PackError: The file cannot be read or names no file; a row lacks a cell, or
@@ -150,7 +150,7 @@ def label_by(listing: Listing, labels: dict[str, str], csv_path: Path) -> Listin
     """Give every image the class that `labels`, read from `csv_path`, has for it.
 
     A row means the image with its whole name, else the one with its base name, else the
-    one with its base name but for the suffix of an image; never several. Images that no
+    one with its base name without the suffix of an image; never several. Images that no
     row means are rejects. The classes are the sorted values; where all are whole
     numbers, these are the labels, and the classes are called by them from 0 on.
 

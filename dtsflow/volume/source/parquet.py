@@ -49,8 +49,8 @@ class ParquetTable:
     """The description that a file has of itself; holds nothing open.
 
     `kinds` are those of the columns, in their order: `images` have the fields `bytes`
-    and `path`. `features` describe columns as the library `datasets` does, where it
-    wrote the file.
+    and `path`. `features` describe columns as the library `datasets` does, if it wrote
+    the file.
     """
 
     path: Path
@@ -287,8 +287,8 @@ class Spool:
 def spool(table: ParquetTable, column: str, folder: Path) -> Spool:
     """Unpack the images of a column into a file in `folder`, unless that was done.
 
-    The file's name has a digest of the table's place, size and time of change in it,
-    so that another table makes another file; it takes the name when it is whole.
+    The file's name has a digest of the table's path, size and time of change, so
+    another table makes another file. The file gets its name when it is whole.
 
     Raises:
         PackError: The table is damaged, or the disk is full or cannot be written.
@@ -366,10 +366,10 @@ _GIGABYTE = 1e9
 def read_parquet(paths: Sequence[Path], source_format: SourceFormat) -> Listing:
     """List the images of all files, unpacking them into `spool` where they are not yet.
 
-    `find_columns` says which columns count. A number is a label, of the class names
-    that the file has for it, or `classnames.txt` beside the first file; a text is a
-    class. Images have the names they had before, if all rows have one and no two the
-    same; else the name of the file, the row and the suffix of what they are.
+    `find_columns` chooses the columns. A number is a label, of the class names that the
+    file has for it, or `classnames.txt` beside the first file; a text is a class.
+    Images have the names they had before, if all rows have one and no two the same;
+    else the name of the file, the row and the suffix of what they are.
 
     Rows without an image are rejects, rows without a label (none, or -1) lie in no
     class.

@@ -52,7 +52,7 @@ def take(stream: IO[bytes], size: int, where: str) -> Bytes:
 def finish(stream: IO[bytes], declared: int, where: str) -> None:
     """Check that a stream ends here, after the `declared` bytes.
 
-    Also what lets a gzip check itself: its checksum lies at its end.
+    This also makes a gzip check itself, because its checksum lies at its end.
 
     Raises:
         PackError: More bytes come; they are not all read.
@@ -389,8 +389,8 @@ def find_pixels(path: Path, split: str) -> PixelSet | None:
     """Read one part of MNIST, CIFAR-10 or CIFAR-100 from `path`; None if it is none.
 
     `path` is a folder of the public files (MNIST's idx files, CIFAR's binary version),
-    a tar of them, or a DTS volume that holds such a set, which is read whole whatever
-    part it says it is.
+    a tar of them, or a DTS volume that holds such a set, which is read as a whole,
+    whatever part its header names.
 
     Raises:
         PackError: It is one, and a file is missing or damaged, or it is the Python

@@ -20,7 +20,7 @@ from dtsflow.volume.source.labels import label_by, number_by, read_classes, read
 def mixing_number(name: str) -> int:
     """Return a number below 2^64 from a digest of the name.
 
-    No library version can change it, and it has nothing to do with the class.
+    It is the same with every library version, and does not depend on the class.
     """
     raw = name.encode("utf-8", "surrogatepass")  # a name on disk may not be text
     return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "big")
@@ -37,7 +37,7 @@ class Choice:
 
     `labels` is a CSV of names and classes, `classes` a file of class names in their
     order, `ids` a file with one index of the listing a line. `fraction` is the share of
-    each class, `limit` the most images of all. What is given counts together.
+    each class, `limit` the most images of all. All given conditions hold together.
 
     Raises:
         PackError: `fraction` is not in (0, 1], or `limit` is below 1.

@@ -46,10 +46,11 @@ def is_folder_of(folder: Path, suffix: str) -> bool:
 def part_files(path: Path, suffix: str) -> list[Path]:
     """Find the files that a file, a folder, a pattern or a brace list names.
 
-    Those of a folder are the ones with this suffix that lie directly in it, and must
-    be parts of one set: their names differ in digits only, and where these count
+    Those of a folder are the ones with this suffix that lie directly in it, and must be
+    parts of one set: their names differ in digits only, and where these count
     (`-00000-of-00004`), none is missing. Files come sorted, those of a brace list in
-    its order: `{000..009}` and `{a,b}` stand for every one, and each must be there.
+    its order: `{000..009}` and `{a,b}` stand for each of their names, and each file
+    must be there.
 
     Raises:
         PackError: Nothing is found, one of a list or of a count is missing or comes

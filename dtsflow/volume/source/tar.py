@@ -79,11 +79,11 @@ class Part(io.RawIOBase):
 def members(part: Part, where: str) -> Iterator[tarfile.TarInfo]:
     """Yield the members in the archive's order; `offset_data` counts from the part.
 
-    None is kept, so a million take no memory. `where` names the archive in errors.
+    No member is kept, so a million take no memory. `where` names the archive in errors.
 
     Raises:
-        PackError: It is compressed, no tar, damaged, or cut short, a missing end mark
-            included: without it nothing tells whether members are missing too.
+        PackError: It is compressed, not a tar, damaged or cut short. A missing end mark
+            counts as cut short, because members may be missing too.
     """
     tar = _open(part, where)
     place = 0
@@ -240,7 +240,7 @@ def read_tar(path: Path) -> Listing:
     """List the images in a tar without unpacking it.
 
     Classes are folders, as `read_tree` finds them in the unpacked archive; the chain of
-    folders around all of them has no part in the names, so `train/n01/x.JPEG` is
+    folders around all of them is left out of the names, so `train/n01/x.JPEG` is
     `n01/x.JPEG`. If all files lie in one folder, that is the class. A tar in the tar
     stands for a folder with its name, so ImageNet as downloaded, a tar of one tar per
     class, has the names of the inner tars as classes; a folder in it with its own name

@@ -37,7 +37,7 @@ _FIRST_MEMBERS = 100  # that are looked at to tell a shard from another tar
 class ShardSample:
     """One image of a shard, by its member's name.
 
-    `label` is its text, empty where the sample has none, and then `why` says why.
+    `label` is its text; if the sample has none, it is empty and `why` has the reason.
     """
 
     name: str
@@ -69,7 +69,7 @@ def read_shard(path: Path, source_format: SourceFormat) -> Shard:
     A key is a member's path up to the first dot of its base name, its suffix the rest.
     Members of one key are one sample, wherever they lie. Its label is the text of the
     member `label_field` (`cls` unless given), or else this field of its `.json`. Hidden
-    members and folders are passed over.
+    members and folders are skipped.
 
     A second member of a name, a member without a suffix, and a sample without an image
     or with several are rejects, which name the shard and the key.
@@ -265,12 +265,12 @@ class FieldLabels:
 
 
 def read_webdataset(paths: Sequence[Path], source_format: SourceFormat) -> Listing:
-    """List the images of all shards; `read_shard` says what makes a sample.
+    """List the images of all shards; `read_shard` defines a sample.
 
     Labels are those of the samples where one has any: numbers, or names of classes,
     which `classnames.txt` beside the first shard names and numbers. Else they are the
-    folders of the keys, as in a tar. Images are called as their members are, and where
-    two shards have one name, all are put below the names of their shards.
+    folders of the keys, as in a tar. Images have the names of their members. If two
+    shards have one name, all names are put below those of their shards.
 
     Raises:
         PackError: A shard cannot be read, is damaged or cut short; or a class is

@@ -103,9 +103,9 @@ class Shape:
 def likely_shape(raw: bytes, size: int, magics: Sequence[bytes]) -> Shape:
     """Return the likeliest shape for an unproven header and the file behind it.
 
-    A header says several times how many blocks there are, and the size of an uncut file
-    says it too: what most of them say is taken. `magics` are the first words of some
-    blocks; where none is known, the header's level is taken.
+    A header gives the number of blocks several times, and so does the size of an uncut
+    file: the number that most of them give is taken. `magics` are the first words of
+    some blocks; if none is known, the header's level is taken.
     """
     fields = read_fields(raw)
     votes = [
@@ -129,7 +129,7 @@ def right_header(
 
     `facts` are of all blocks, each found well laid out; without any, the fields that
     depend on them are kept. Level 0 of an upstream file holds the sources unchanged, so
-    that it tells the ratio to them too. The checksum is never changed.
+    it gives the ratio to them too. The checksum is never changed.
     """
     fields = read_fields(raw)
     size = (1 + shape.num_blocks) * BLOCK_BYTES

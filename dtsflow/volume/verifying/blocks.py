@@ -37,7 +37,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong in a block; `row` is the place of a sample in it."""
+    """Something wrong in a block; `row` is the index of a sample in it."""
 
     what: str
     row: int | None = None
@@ -73,8 +73,9 @@ class Structure:
 def examine(memory: Memory, *, block: int, level: int) -> Structure:
     """Look at a whole block, which should be number `block` of a file of this level.
 
-    The layout is the one that all writers use: samples in order, each padded with
-    zeros to 64 bytes, all else zero. Labels are left to whoever knows the classes.
+    The layout is the one that all writers use: samples in order, each padded with zeros
+    to 64 bytes, all else zero. Labels are not checked here, because the classes are not
+    known.
     """
     number, claimed = (int(word) for word in np.frombuffer(memory, "<u4", 2, offset=4))
     findings = list(_prefix(memory, block, level, number, claimed))
@@ -159,8 +160,8 @@ Tick = Callable[[], None]
 class Means:
     """The tools of a check: `tick` is called after each block, in one thread.
 
-    The blocks of each file go to the ranks of `collective` in turn; `tick` hears of its
-    own.
+    The blocks of each file go to the ranks of `collective` in turn; `tick` counts this
+    rank's own.
     """
 
     decode: Decode | None

@@ -26,7 +26,8 @@ class PixelFile:
     """A pixel set as it is on disk; `kind` is what it most likely is.
 
     `raw` is the header, `area` all 256 bytes in front, `payload` how many follow and
-    `crc` their CRC-32. `claimed` is the number of samples that most of the header says.
+    `crc` their CRC-32. `claimed` is the number of samples that most fields of the
+    header give.
     """
 
     path: Path

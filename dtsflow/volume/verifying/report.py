@@ -13,7 +13,7 @@ Part = Literal["header", "header area", "index", "block", "file", "manifest", "s
 class Problem:
     """One thing that is wrong, and where.
 
-    `header` is the 144 bytes, `header area` the rest of it but for the `index`.
+    `header` is the 144 bytes, `header area` the rest of the area except the `index`.
     `block` and `sample` count from 0 in the file; `part` is then `block`.
     """
 

@@ -38,7 +38,7 @@ Member = tuple[Path, bytes]  # a file, and its header as it should be
 def set_problems(place: Path, members: Sequence[Member]) -> tuple[list[Problem], list[str]]:
     """Find what is wrong with the sets that these files of a folder or pattern make.
 
-    Several whole data sets beside each other are nothing wrong.
+    Several whole data sets beside each other are allowed.
     """
     try:
         found = [(path, Header.parse(raw, path)) for path, raw in members]
@@ -124,17 +124,19 @@ def verify(
 ) -> Report:
     """Check every byte of the volumes that files, folders and patterns name.
 
-    Nothing found wrong ends the check. `decode` is called with every stored image, by
-    several threads, and raises DecodeError for a bad one. `progress` is called with the
-    blocks done and all. Of a folder or pattern, also the sets must be whole.
+    The check goes on whatever is found wrong. `decode` is called with every stored
+    image, by several threads, and raises DecodeError for a bad one. `progress` is
+    called with the number of blocks done and of all blocks. For a folder or pattern,
+    the sets must be whole too.
 
-    The ranks of `group` all call it, and get the same report. They share out the files,
-    or the blocks of each where there are more ranks than files; `progress` then hears
-    of this rank's own. What stops one rank has to end the others, see `ending_all`.
+    All ranks of `group` call it and get the same report. They share out the files, or
+    the blocks of each where there are more ranks than files; `progress` then counts
+    this rank's own. An error on one rank has to end the others, see `ending_all`.
 
     Raises:
         SetError: A path names no volume.
-        CommonError: So it is on some of several ranks, or they do not see the same.
+        CommonError: A path names no volume on some of several ranks, or the ranks do
+            not see the same.
     """
     collective = Collective(group)
     named = collective.together(lambda: [(Path(path), find(path)) for path in paths])
