@@ -173,7 +173,7 @@ def _composed(overrides: Sequence[str], laid_over: Mapping[str, Any]) -> Compose
 
 
 class _DtsflowSearchPath(SearchPathPlugin):
-    """Hydra's search path, with our folders after the first one, during `compose`."""
+    """A plugin of Hydra that adds our folders after the first one, for `compose`."""
 
     folders: Sequence[Path] = ()
 

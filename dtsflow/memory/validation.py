@@ -125,8 +125,9 @@ def differences(before: Sequence[DTensor], after: Sequence[DTensor]) -> str:
     """Compare two finished plans, tensor by tensor; equal ones are not mentioned.
 
     Tensors are the same when region and name are, and those of one name in a region by
-    their turn. A line begins with - (gone), + (new), > (bigger), < (smaller), = (other
-    forms in as many bytes) or ~ (elsewhere, else unchanged). The last has the totals.
+    their order. A line begins with - (gone), + (new), > (bigger), < (smaller), = (other
+    forms in as many bytes) or ~ (another offset, else unchanged). The last has the
+    totals.
     """
     old, new = _by_name(before), _by_name(after)
     lines = [f"- {_what(key)}: {_slot(old[key])}" for key in old if key not in new]

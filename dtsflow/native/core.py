@@ -147,8 +147,8 @@ class DrawKind(IntEnum):
     range of degrees, the shares of the sides that it moves by, the ranges of the factor
     and of the shears, the look. RESCALE: the range of factors, whether antialiased.
     BLUR: the range of sigma, the radius. NOISE: mean and sigma. RAND_AUGMENT: the first
-    of its words, place and number of magnitudes, the look. TRIVIAL_AUGMENT: the number
-    of magnitudes, the look.
+    of its words, position and number of magnitudes, the look. TRIVIAL_AUGMENT: the
+    number of magnitudes, the look.
     """
 
     RESIZED_CROP = 0

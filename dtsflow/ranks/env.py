@@ -72,7 +72,7 @@ class EnvGroup:
 
     Args:
         folder: Where they meet; cleared away by the last one to leave.
-        place: Which process this is, of how many.
+        of: The index of this process, and the number of processes.
         told: Where it runs.
         timeout_s: How long it waits for the others.
     """

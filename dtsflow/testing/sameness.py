@@ -1,4 +1,4 @@
-"""What all checks of a plugin share: copies by pickle, guarded rows, equal arrays."""
+"""The shared parts of all checks: copies by pickle, guarded rows, equal arrays."""
 
 import pickle
 import weakref

@@ -36,7 +36,8 @@ class ImageList:
         names: The path of each below `root`, with slashes; none comes twice.
         labels: The class of each, an index of `classes`; -1: it has none.
         classes: The name of each class.
-        where: The place of an entry in the list in words, for messages: file and line.
+        where: Describes in words where an entry of the list is, for messages: file and
+            line.
         columns: What else is known of each image.
     """
 
@@ -126,7 +127,7 @@ class ImageList:
 
 @runtime_checkable
 class ImageLoader(Protocol):
-    """A configured place that images in files come from."""
+    """A configured origin of images in files."""
 
     def list_images(self) -> ImageList:
         """Find out which images there are; none is read.

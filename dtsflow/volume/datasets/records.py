@@ -75,7 +75,7 @@ class StreamedRecords(Records, Protocol):
         """Yield all records from number `first` on, even if it must skip the others.
 
         It may be a generator, which is closed when no more records are needed. Several
-        may work at the same time, one for each shard.
+        may work at the same time, one for each lane.
 
         Raises:
             VolumeError: One cannot be read; names the file.
@@ -84,7 +84,7 @@ class StreamedRecords(Records, Protocol):
 
 @runtime_checkable
 class Loader(Protocol):
-    """A configured place that records come from."""
+    """A configured origin of records."""
 
     def records(self) -> IndexedRecords | StreamedRecords:
         """Find out which records there are.

@@ -36,8 +36,8 @@ _PIXEL_TURN = 512  # images of a pixel set that one thread writes at a time
 SHARD_SAMPLES = 10_000  # 150 MB to 1 GB of ordinary photographs
 
 Target = Literal["folder", "webdataset"]
-Writing = Callable[[ThreadPoolExecutor], Iterator[int]]  # gives the images of each turn
-Done = tuple[int, int]  # of one turn: the images written, the CRC-32 of its block
+Writing = Callable[[ThreadPoolExecutor], Iterator[int]]  # yields the images of each part
+Done = tuple[int, int]  # of one part: the images written, the CRC-32 of its block
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _make_folders(root: Path, names: ExportNames) -> None:
 
 
 def _turns(writing: Writing, threads: int) -> Generator[int, None, None]:
-    """Write everything, and give the images of each turn as it ends."""
+    """Write everything, and yield the number of images of each part as it ends."""
     with ThreadPoolExecutor(threads, "export") as pool:
         try:
             yield from writing(pool)

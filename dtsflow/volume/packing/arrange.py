@@ -291,7 +291,7 @@ def _arranged(
         return tuple(mixed), None
     sizes = [aligned(one.size) for one in mixed]
     blocks = arrange(sizes, BLOCK_ROOM[level], most_images(level, upstream=False))
-    # Places in the mixed order, so that a block is in that order too.
+    # Indexes in the mixed order, so that a block is in that order too.
     return tuple(mixed[i] for members in blocks for i in sorted(members)), tuple(map(len, blocks))
 
 

@@ -304,7 +304,7 @@ def _check(packing: Packing) -> None:
 
 
 def _pack_pixels(places: Sequence[Path], folder: Path, packing: Packing) -> Packed | None:
-    """Pack the places if they are a set of MNIST or CIFAR files."""
+    """Pack the paths if they are a set of MNIST or CIFAR files."""
     pixels = _pixels(places, packing)
     if pixels is None:
         return None
@@ -343,7 +343,7 @@ def _pool(packing: Packing, collective: Collective) -> Iterator[ThreadPoolExecut
 
 
 def _of_rank(report: Progress, collective: Collective) -> Progress:
-    """Name the rank in the progress, on the one rank that reports its own."""
+    """Make rank 0 name itself in its progress, and all other ranks report nothing."""
     if collective.is_alone:
         return report
     if not collective.is_first:

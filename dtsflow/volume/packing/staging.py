@@ -199,7 +199,7 @@ class Unfinished:
             self._lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise PackError(f"{self.folder} cannot be written: {error.strerror}.") from error
-        # Who had it may have removed the folder meanwhile: this is then no lock.
+        # The last holder may have removed the folder meanwhile: then this locks nothing
         if not (lock(self._lock) and self._is_there()):
             os.close(self._lock)
             raise taken(self.folder)

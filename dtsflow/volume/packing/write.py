@@ -214,7 +214,7 @@ def _filled(part: VolumePart) -> list[int]:
 
 
 def _fill(job: Job, share: Share, part: VolumePart, pool: ThreadPoolExecutor) -> Iterator[int]:
-    """Write the blocks that are missing; gives the place in the share after each."""
+    """Write the blocks that are missing; yield the position in the share after each."""
     start = part.last.position
     if not part.counts and share is job.shares[0]:
         part.append(Cut((), job.gathered.rejects, 0))  # known before an image was read

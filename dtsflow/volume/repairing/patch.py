@@ -72,7 +72,7 @@ Write = Callable[[int, bytes], None]
 
 
 def move(sources: Mapping[int, int], read: Read, write: Write) -> None:
-    """Give every place its block; `sources` says for each place where that lies now.
+    """Move each block to its index; `sources` maps each index to where its block lies.
 
     No block is overwritten before it was read. In a ring of blocks that take each
     other's index, one block is held in memory meanwhile; a machine that stops then

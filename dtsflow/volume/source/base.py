@@ -40,7 +40,7 @@ class Stored:
         return self.read_parts((0, self.size))[0]
 
     def read_parts(self, *parts: tuple[int, int]) -> list[bytes]:
-        """Read several runs, each from a place in these bytes on and so long.
+        """Read several runs of these bytes, each given by its offset and its length.
 
         Raises:
             OSError, PackError: As `read`.
