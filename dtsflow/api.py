@@ -88,7 +88,7 @@ def _named_state(plan: Plan) -> Found | tuple[None, None]:
 
 
 def _own_state(plan: Plan, folder: RunFolder) -> State | None:
-    """The state in the run's own folder, if `resume` means that one."""
+    """Return the state in the run's own folder, if `resume` means that one."""
     resume = plan.pipeline.resume
     if resume == NEVER or not folder.state.exists():
         return None
@@ -99,7 +99,7 @@ def _own_state(plan: Plan, folder: RunFolder) -> State | None:
 
 
 def _state(plan: Plan, path: Path) -> Found:
-    """Where the rank that had come least far was: then no row is left out."""
+    """Return where the rank that had come least far was: then no row is left out."""
     states = []
     for of_rank in states_beside(path):
         state = State.load(of_rank)

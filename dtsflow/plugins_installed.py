@@ -63,13 +63,19 @@ class InstalledPlugin:
 
 
 def installed_plugins() -> list[InstalledPlugin]:
-    """All plugins that advertise themselves, by name; imports them."""
+    """Return all plugins that advertise themselves, by name.
+
+    Imports them.
+    """
     points = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
     return [_described(point) for point in points]
 
 
 def stage_of(configurable: type[Any]) -> str:
-    """The stage that a class is for, told by what it has; `other` if by nothing."""
+    """Return the stage that a class is for, told by what it has.
+
+    `other` if by nothing.
+    """
     for stage, names in _KINDS:
         if all(hasattr(configurable, name) for name in names):
             return stage
@@ -100,7 +106,10 @@ def _described(point: EntryPoint) -> InstalledPlugin:
 
 
 def _sources(package: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The package's sources of a pack; and why others cannot be used."""
+    """Return the package's sources of a pack.
+
+    And why others cannot be used.
+    """
     found, problems = [], []
     for point in sorted(entry_points(group=SOURCES), key=lambda point: point.name):
         if point.value.partition(":")[0].partition(".")[0].strip() == package:
@@ -112,7 +121,10 @@ def _sources(package: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _modules(package: str) -> tuple[list[ModuleType], tuple[str, ...]]:
-    """The package and its modules, those nearest to it first; and why others failed."""
+    """Return the package and its modules, those nearest to it first.
+
+    And why others failed.
+    """
     found, problems = [], []
     for name in _names(package):
         try:

@@ -47,28 +47,28 @@ class FieldForm:
         return Variant(Shape.from_logical((rows, *self.sides)), self.dtype)
 
     def nbytes(self, rows: int) -> int:
-        """What so many rows occupy."""
+        """Return what so many rows occupy."""
         return int(np.prod(self.stored_shape(rows))) * self.dtype.itemsize
 
     def within(self, slots: npt.NDArray[np.uint8], offset: int, rows: int) -> Field:
-        """The field in the bytes of a zone, from `offset` on."""
+        """Return the field in the bytes of a zone, from `offset` on."""
         part = slots[offset : offset + self.nbytes(rows)]
         stored = part.view(self.dtype.numpy).reshape(self.stored_shape(rows))
         return Field(stored, self.logical(stored), offset)
 
     def logical(self, stored: Any) -> Any:
-        """An array of any library without the padding behind the last side."""
+        """Return an array of any library without the padding behind the last side."""
         return stored[..., : self.sides[-1]] if self.padding else stored
 
     def stored_shape(self, rows: int) -> tuple[int, ...]:
-        """The shape of so many rows with their padding."""
+        """Return the shape of so many rows with their padding."""
         if not self.sides:
             return (rows,)
         return rows, *self.sides[:-1], self.sides[-1] + self.padding
 
 
 def image_form(name: str, pixels: ImageSpec, stored_channels: int) -> FieldForm:
-    """A field of images, all of one size."""
+    """Return a field of images, all of one size."""
     assert pixels.height is not None  # Chain.specs refuses a chain that ends otherwise
     assert pixels.width is not None
     sides = (pixels.height, pixels.width, pixels.channels)
@@ -98,13 +98,13 @@ class Form:
 
     @classmethod
     def of_records(cls, rows: int, fields: Sequence[RecordField]) -> Self:
-        """The form of a batch that has these fields, and no images."""
+        """Return the form of a batch that has these fields, and no images."""
         main, *others = (FieldForm(field.name, field.shape, field.dtype) for field in fields)
         return cls(rows, None, 0, fields=tuple(others), main=main)
 
     @property
     def image(self) -> Shape:
-        """The shape of one row's pixels, without padding."""
+        """Return the shape of one row's pixels, without padding."""
         pixels = self.pixels
         assert pixels is not None
         assert pixels.height is not None  # Chain.specs refuses a chain that ends otherwise
@@ -118,7 +118,7 @@ class Form:
 
     @property
     def delivered(self) -> FieldForm:
-        """The images as a batch has them, or the field in their place."""
+        """Return the images as a batch has them, or the field in their place."""
         if self.main is not None:
             return self.main
         assert self.pixels is not None
@@ -126,7 +126,7 @@ class Form:
 
     @property
     def stored(self) -> FieldForm:
-        """The same as the workers leave it in the zone."""
+        """Return the same as the workers leave it in the zone."""
         if self.finish is None:
             return self.delivered
         assert self.pixels is not None
@@ -134,7 +134,7 @@ class Form:
 
     @property
     def buffer(self) -> InputBuffer:
-        """What the memory plan must have room for."""
+        """Return what the memory plan must have room for."""
         fields = {field.name: field.variant(self.rows) for field in self.fields}
         main = replace(self.delivered, padding=0)
         row = main.variant(self.rows)
@@ -170,7 +170,7 @@ class Feed(Protocol):
     """The batches of one pass over an epoch, one after another."""
 
     def take(self) -> Delivery:
-        """The next batch, once it is there.
+        """Return the next batch, once it is there.
 
         Raises:
             StallError: It was not filled in time.
@@ -215,7 +215,7 @@ class Arena(Protocol):
 
     @property
     def threads(self) -> Sequence[Thread]:
-        """Those that move batches."""
+        """Return those that move batches."""
 
     def close(self, *, wait: bool = True) -> None:
         """End what moves batches; the memory is free once nothing refers to it.
@@ -231,10 +231,10 @@ class ArenaConfig(Protocol):
 
     @property
     def finishes(self) -> bool:
-        """Whether the last step, Normalize, is done where the batches live."""
+        """Tell whether the last step, Normalize, is done where the batches live."""
 
     def host_bytes(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> int:
-        """What `open` allocates on the host."""
+        """Return what `open` allocates on the host."""
 
     def open(self, plan: MemoryPlan, forms: Mapping[str, Form], *, local_rank: int = 0) -> Arena:
         """Allocate what `plan` describes, for batches that have these forms.

@@ -54,7 +54,9 @@ class Batch:
         return len(self.labels)
 
     def on_host(self) -> "Batch":
-        """This batch with arrays of NumPy: itself, or copies of a device's arrays.
+        """Return this batch with arrays of NumPy.
+
+        Itself, or copies of a device's arrays.
 
         The copies are work of the current stream, which must be that of the pass.
         """
@@ -67,7 +69,7 @@ class Batch:
         return replace(self, images=images, padded=padded, labels=labels, fields=fields)
 
     def compact(self) -> "Batch":
-        """A copy of the valid rows alone, in memory of its own."""
+        """Return a copy of the valid rows alone, in memory of its own."""
         padded = None if self.padded is None else self.padded[self.valid]
         return replace(
             self,

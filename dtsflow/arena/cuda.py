@@ -34,7 +34,7 @@ class Block(Protocol):
 
     @property
     def address(self) -> int:
-        """Where it begins."""
+        """Return where it begins."""
 
 
 class Cuda(Protocol):
@@ -52,7 +52,7 @@ class Cuda(Protocol):
 
     @property
     def name(self) -> str:
-        """Number and name of the device, for messages."""
+        """Return number and name of the device, for messages."""
 
     def allocate(self, nbytes: int) -> Block:
         """Memory of the device, holding anything.
@@ -72,17 +72,22 @@ class Cuda(Protocol):
         """The bytes of `block` from `offset` on as an array, which keeps `block`."""
 
     def stream(self) -> Stream:
-        """A new stream that does not wait for the legacy default one."""
+        """Return a new stream that does not wait for the legacy default one."""
 
     def consumer_stream(self, given: Any) -> Stream:
-        """The stream that a consumer means: None is the current one of this thread.
+        """Return the stream that a consumer means.
+
+        None is the current one of this thread.
 
         Raises:
             PlanError: `given` is no CUDA stream.
         """
 
     def event(self) -> Event:
-        """A new event; until it is recorded nobody waits for it."""
+        """Return a new event.
+
+        Until it is recorded nobody waits for it.
+        """
 
     def record(self, event: Event, stream: Stream) -> None:
         """Let `event` mean all work that `stream` has been given so far."""
@@ -129,20 +134,22 @@ class DeviceMemory:
 
     @property
     def base(self) -> int:
-        """The address of the plan's byte 0."""
+        """Return the address of the plan's byte 0."""
         return self._block.address + self._skip
 
     def slots(self, zone: int) -> tuple[DTensor, DTensor]:
-        """The tensors of labels and pixels that an input zone consists of."""
+        """Return the tensors of labels and pixels that an input zone consists of."""
         label, data = (self.plan.region_tensors(region)[0] for region in _SLOTS[zone])
         return label, data
 
     def fields(self, zone: int) -> dict[str, DTensor]:
-        """The tensors of a zone's further fields, by name."""
+        """Return the tensors of a zone's further fields, by name."""
         return {tensor.name: tensor for tensor in self.plan.region_tensors(_SLOTS[zone][1])[1:]}
 
     def ptr_at(self, tensor: DTensor) -> int:
-        """The address of a tensor of the plan; it is looked up by its id.
+        """Return the address of a tensor of the plan.
+
+        It is looked up by its id.
 
         Raises:
             MemoryPlanError: The plan has no such tensor, or its slot is smaller.
@@ -160,7 +167,7 @@ class DeviceMemory:
         return padded[..., :c]
 
     def array(self, tensor: DTensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """The beginning of a tensor's slot as an array of any shape that fits.
+        """Return the beginning of a tensor's slot as an array of any shape that fits.
 
         Raises:
             MemoryPlanError: As `ptr_at`.

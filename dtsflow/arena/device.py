@@ -47,11 +47,14 @@ class Device:
 
     @property
     def finishes(self) -> bool:
-        """Whether a kernel normalises."""
+        """Tell whether a kernel normalises."""
         return self.normalize_on == "device"
 
     def host_bytes(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> int:
-        """Bytes of host memory that `open` takes: the zones, and what lies beside."""
+        """Return the bytes of host memory that `open` takes.
+
+        The zones, and what lies beside.
+        """
         rows = max(form.rows for form in forms.values())
         return ZONES * (zone_bytes(plan, forms) + 2 * rows * BESIDE_ROW_BYTES)
 
@@ -72,7 +75,9 @@ class Device:
 
 
 def open_device(device: int | Literal["auto"], local_rank: int = 0) -> "CupyCuda":
-    """The device of this number; see `Device.device`.
+    """Return the device of this number.
+
+    See `Device.device`.
 
     Raises:
         MissingPartError: cupy is not installed, or there is no device.
@@ -140,7 +145,7 @@ class CupyCuda:
 
     @cached_property
     def name(self) -> str:
-        """Number and name of the device, for messages."""
+        """Return number and name of the device, for messages."""
         properties = self._runtime.getDeviceProperties(self._number)
         return f"device {self._number} ({properties['name'].decode()})"
 
@@ -178,13 +183,13 @@ class CupyCuda:
         return zone
 
     def array(self, block: Block, offset: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
-        """A cupy array of the bytes of `block` from `offset` on."""
+        """Return a cupy array of the bytes of `block` from `offset` on."""
         assert isinstance(block, _Block)
         pointer = self._cupy.cuda.MemoryPointer(block.memory, offset)
         return self._cupy.ndarray(tuple(shape), dtype, pointer)
 
     def stream(self) -> Stream:
-        """A new stream that does not wait for the legacy default one."""
+        """Return a new stream that does not wait for the legacy default one."""
         with self._device:
             owner = self._cupy.cuda.Stream(non_blocking=True)
         return _Stream(owner.ptr, owner)
@@ -204,7 +209,7 @@ class CupyCuda:
         return _Stream(handle, given)
 
     def event(self) -> Event:
-        """A new event, on which a thread sleeps rather than spins."""
+        """Return a new event, on which a thread sleeps rather than spins."""
         with self._device:
             return self._cupy.cuda.Event(block=True, disable_timing=True)
 

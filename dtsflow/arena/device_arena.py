@@ -68,7 +68,9 @@ class DeviceFeed:
         self.thread.start()
 
     def take(self) -> Delivery:
-        """The next batch; work that its stream is given from now on finds it there.
+        """Return the next batch.
+
+        Work that its stream is given from now on finds it there.
 
         Raises:
             StallError: The workers, or the device, made no progress within the limit.
@@ -104,7 +106,10 @@ class DeviceFeed:
             state.changed.wait(min(left, _SLICE_S) if left > 0 else _SLICE_S)
 
     def _can_take(self) -> bool:
-        """Whether the next batch is on its way; raises when it never will be."""
+        """Tell whether the next batch is on its way.
+
+        Raises when it never will be.
+        """
         state = self._state
         if self._double_buffer.is_closed or state.ended:
             raise ClosedError("This pass over the epoch has ended: begin another.")
@@ -169,7 +174,7 @@ class DeviceFeed:
         self._double_buffer.drain()
 
     def _filled(self) -> int:
-        """The step of the next batch, once the workers have filled it."""
+        """Return the step of the next batch, once the workers have filled it."""
         while True:
             try:
                 return self._double_buffer.wait(self._terms.timeout_s, self._terms.progress)
@@ -205,7 +210,9 @@ Array = npt.NDArray[Any]
 
 
 def as_stored(tensor: Tensor, dtensor: DTensor) -> Array:
-    """The elements of a host tensor as its slot holds them; padding is zero.
+    """Return the elements of a host tensor as its slot holds them.
+
+    Padding is zero.
 
     It is the tensor's own memory where nothing has to be changed.
 
@@ -323,7 +330,7 @@ class DeviceArena:
         return not feed.thread.is_alive()
 
     def ptr_at(self, dtensor: DTensor) -> int:
-        """The address of a tensor of the plan on the device.
+        """Return the address of a tensor of the plan on the device.
 
         Raises:
             MemoryPlanError: The plan has no such tensor.
@@ -331,7 +338,7 @@ class DeviceArena:
         return self._memory.ptr_at(dtensor)
 
     def view(self, dtensor: DTensor) -> Any:
-        """A tensor of the plan as a cupy array of its logical shape.
+        """Return a tensor of the plan as a cupy array of its logical shape.
 
         Raises:
             MemoryPlanError: The plan has no such tensor.
@@ -379,7 +386,7 @@ class DeviceArena:
 
     @property
     def threads(self) -> Sequence[threading.Thread]:
-        """The thread that uploads, while there is one."""
+        """Return the thread that uploads, while there is one."""
         feed = self._feed()
         return [] if feed is None else [feed.thread]
 

@@ -29,7 +29,7 @@ class Host:
         return False
 
     def host_bytes(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> int:  # noqa: ARG002
-        """All bytes of the plan."""
+        """Return all bytes of the plan."""
         return plan.total_bytes
 
     def open(
@@ -102,7 +102,7 @@ class HostFeed:
         self._ended = False
 
     def take(self) -> Delivery:
-        """The next batch, once it is filled."""
+        """Return the next batch, once it is filled."""
         step = self._double_buffer.wait(self._timeout_s, self._progress)
         self._taken = step % ZONES
         zone = self._zones[self._taken]
@@ -148,7 +148,7 @@ class _Slots:
         self._sample_ids = np.full(rows, -1, np.int64)
 
     def zone(self, form: Form) -> Zone:
-        """The zone as batches of this form use it."""
+        """Return the zone as batches of this form use it."""
         rows = form.rows
         pixels = form.stored.within(self._memory, self._data, rows)
         return Zone(

@@ -37,7 +37,7 @@ def reserve_staging(plan: MemoryPlan, forms: Mapping[str, Form]) -> None:
 
 
 def staged_shape(form: Form) -> Shape:
-    """The pixels of a batch as the workers leave them for a device."""
+    """Return the pixels of a batch as the workers leave them for a device."""
     return replace(form.image, n=form.rows)
 
 

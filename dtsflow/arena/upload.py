@@ -143,7 +143,7 @@ class Upload:
         self._deliveries[zone].sample_ids.view(np.uint8)[:] = _POISON
 
     def delivery(self, zone: int, step: int) -> Delivery:
-        """The batch of `step`, as it is found in the slots of `zone`."""
+        """Return the batch of `step`, as it is found in the slots of `zone`."""
         return replace(self._deliveries[zone], step=step)
 
     def _delivery(self, form: Form, zone: int, beside: Beside) -> Delivery:
@@ -173,7 +173,9 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def pinned_zones(memory: DeviceMemory, forms: Mapping[str, Form]) -> dict[str, tuple[Zone, Zone]]:
-    """Two zones in pinned memory, by name of the form; the forms share them.
+    """Return two zones in pinned memory, by name of the form.
+
+    The forms share them.
 
     A zone is laid out as its slots are on the device, so that one copy moves a batch,
     and `slots` ends where the form does. With a `finish` the pixels are UINT8 without
@@ -193,7 +195,7 @@ def pinned_zones(memory: DeviceMemory, forms: Mapping[str, Form]) -> dict[str, t
 
 
 def zone_bytes(plan: MemoryPlan, forms: Mapping[str, Form]) -> int:
-    """The size of a zone that is for all forms."""
+    """Return the size of a zone that is for all forms."""
     offsets = _offsets(plan)
     return max(_end(form, offsets) for form in forms.values())
 

@@ -111,7 +111,10 @@ class Measuring:
     repeats: int
 
     def examples(self, wanted: Sequence[str]) -> Iterator[Line]:
-        """An example of each operation; where one refuses such images, why."""
+        """Yield an example of each operation.
+
+        Where one refuses such images, why.
+        """
         for name in wanted:
             one = example(name, *self.images.shape[1:3])
             if isinstance(one.operation, Operation):
@@ -143,7 +146,10 @@ class Measuring:
 
 
 def _wanted(asked: Sequence[str] | None) -> Sequence[str]:
-    """The operations asked for; all without a wish."""
+    """Return the operations asked for.
+
+    All without a wish.
+    """
     known = names()
     for name in asked or ():
         if name not in known:
@@ -152,7 +158,7 @@ def _wanted(asked: Sequence[str] | None) -> Sequence[str]:
 
 
 def _configured(asked: argparse.Namespace) -> Pipeline:
-    """A pipeline with the chain asked for, and a volume that nobody opens."""
+    """Return a pipeline with the chain asked for, and a volume that nobody opens."""
     for word in asked.overrides:
         if "=" not in word and not word.startswith("~"):
             raise ConfigError(f"{word!r} is no KEY=VALUE. See `dtsflow bench --help`.")

@@ -33,7 +33,7 @@ class BatchOperation(Protocol):
 
     @property
     def words(self) -> int:
-        """How many random words a lane needs."""
+        """Return how many random words a lane needs."""
 
     def draw(self, draws: Draws, height: int, width: int) -> Params:
         """Choose the parameters of lanes."""
@@ -120,7 +120,10 @@ class Work:
             self._program.run(image, out[number], self._params, number, self._traced)
 
     def native(self, core: ModuleType) -> Callable[[], list[npt.NDArray[Any]]] | None:
-        """A call that runs the core and gives what it wrote; None: it has no form."""
+        """Return a call that runs the core and gives what it wrote.
+
+        None: it has no form.
+        """
         if not any(isinstance(one, Lowered | Normalize) for one in self.operations):
             return None
         last = self.specs[-1]
@@ -150,7 +153,7 @@ class Work:
         return run
 
     def results(self) -> list[npt.NDArray[Any]]:
-        """What the reference makes of the images."""
+        """Return what the reference makes of the images."""
         out = self.empty()
         self.reference(out)
         return out
@@ -163,7 +166,7 @@ class Work:
 
 
 def stages(operations: Sequence[Operation], images: Sequence[Image]) -> list[Work]:
-    """Each operation of a chain, on what those before it make of `images`.
+    """Return each operation of a chain, on what those before it make of `images`.
 
     One behind Normalize gets what enters that: it runs in the same final write.
 
@@ -191,7 +194,7 @@ def cost(work: Work, core: ModuleType | None, *, repeats: int) -> Cost:
 
 
 def mixed(operation: BatchOperation, rows: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
-    """What a batch operation makes of rows, taken as those of one lane."""
+    """Return what a batch operation makes of rows, taken as those of one lane."""
     return _mix(operation, rows, _draw_lane(operation, rows))
 
 

@@ -34,13 +34,13 @@ class Example:
 
 
 def names() -> list[str]:
-    """The operations that dtsflow.po exports."""
+    """Return the operations that dtsflow.po exports."""
     exported = ((name, getattr(po, name)) for name in po.__all__)
     return sorted(name for name, one in exported if hasattr(one, "draw") and hasattr(one, "apply"))
 
 
 def example(name: str, height: int, width: int) -> Example:
-    """An operation of this name, for images of this size.
+    """Return an operation of this name, for images of this size.
 
     One of chance happens always. An operation that needs no arguments has its defaults.
 
@@ -91,7 +91,10 @@ def _arguments(height: int, width: int) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _text(value: object) -> str:
-    """An argument, short; a pair of equal numbers is the one."""
+    """Return an argument, short.
+
+    A pair of equal numbers is the one.
+    """
     if isinstance(value, tuple):
         parts = [_text(part) for part in dict.fromkeys(value)]
         return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
@@ -116,12 +119,12 @@ class Pair:
 
 
 def viewable(operation: object, pixels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """What an operation left, with a normalisation undone."""
+    """Return what an operation left, with a normalisation undone."""
     return operation.restore(pixels) if isinstance(operation, Normalize) else pixels
 
 
 def draw(pairs: Sequence[Pair], columns: int = 3) -> Image.Image:
-    """All pairs on one page, both pictures of a pair in the same scale."""
+    """Return all pairs on one page, both pictures of a pair in the same scale."""
     columns = min(columns, len(pairs))
     wide, high = 2 * _SIDE + _GAP + _MARGIN, _SIDE + _CAPTION + _MARGIN
     lines = -(-len(pairs) // columns)
@@ -153,7 +156,7 @@ def _picture(pixels: npt.NDArray[np.uint8], zoom: float) -> Image.Image:
 
 
 def _lines(label: str) -> list[str]:
-    """A label cut between words."""
+    """Return a label cut between words."""
     lines = [""]
     for word in label.split(" "):
         if len(lines[-1]) + len(word) >= _LETTERS and lines[-1]:

@@ -35,7 +35,7 @@ def main(words: list[str]) -> int:
 
 
 def gather(path: str) -> dict[str, Any]:
-    """The facts about the volumes at `path`, as plain JSON values."""
+    """Return the facts about the volumes at `path`, as plain JSON values."""
     with open_volumes(path) as volumes:
         described = volumes.volumes
         labels = np.bincount(volumes.labels, minlength=described.num_classes)
@@ -64,7 +64,10 @@ def gather(path: str) -> dict[str, Any]:
 
 
 def histogram(values: npt.NDArray[Any]) -> Histogram:
-    """How many values lie from each power of two to the next; empty without values."""
+    """Return how many values lie from each power of two to the next.
+
+    Empty without values.
+    """
     if not len(values):
         return []
     exponents = np.floor(np.log2(np.maximum(values, 1))).astype(np.int64)
@@ -74,7 +77,7 @@ def histogram(values: npt.NDArray[Any]) -> Histogram:
 
 
 def _short_sides(described: VolumeSet) -> npt.NDArray[np.int64]:
-    """The short side of each image whose size an index knows."""
+    """Return the short side of each image whose size an index knows."""
     sides = [
         np.minimum(file.extension.widths, file.extension.heights)
         for file in described.files
@@ -107,7 +110,7 @@ def _spread(values: Any) -> dict[str, float]:
 
 
 def text(facts: dict[str, Any]) -> str:
-    """The facts as lines for a person."""
+    """Return the facts as lines for a person."""
     lines = [
         ("files", ", ".join(facts["files"])),
         ("size", human_bytes(facts["bytes"])),

@@ -16,7 +16,9 @@ from dtsflow.ranks.launcher import launched_size
 
 @contextmanager
 def launched(place: Callable[[], Path]) -> Iterator[Group]:
-    """The ranks that do a command together, while a `with` lasts: this one if no more.
+    """Yield the ranks that do a command together, while a `with` lasts.
+
+    This one if no more.
 
     `place` is a path that all see, beside which they may meet; it is only asked for if
     there are several. What ends one of them ends all. Only rank 0 warns.

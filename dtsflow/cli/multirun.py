@@ -55,7 +55,9 @@ _PARAMS = "hydra.sweeper.params"  # where a config says what is swept, as in any
 
 
 def expand(overrides: Sequence[str], config_dir: Path | None = None) -> list[list[str]]:
-    """Every combination of the values that `overrides` list; the last varies fastest.
+    """Return every combination of the values that `overrides` list.
+
+    The last varies fastest.
 
     Values are listed as Hydra has it: `1,2`, `range(1,5)`, `choice(a,b)`, and
     `glob(*)` for the options of a group. What the experiment lists under
@@ -99,7 +101,10 @@ def _values(word: str, loader: ConfigLoader) -> list[str]:
 
 
 def _params(listed: dict[str, list[str]]) -> list[str]:
-    """What the chosen experiment sweeps, as overrides; nothing if it is several."""
+    """Return what the chosen experiment sweeps, as overrides.
+
+    Nothing if it is several.
+    """
     chosen = listed.get(f"+{EXPERIMENT}", [])
     if len(chosen) != 1:
         return []
@@ -124,14 +129,14 @@ class Performer(Protocol):
 
     @property
     def folder(self) -> SweepFolder:
-        """Where the sweep is kept."""
+        """Return where the sweep is kept."""
 
     def perform(self, job: Job) -> int:
         """Run the job; returns its exit status."""
 
 
 def parted(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The overrides that choose and configure a launcher, and all others."""
+    """Return the overrides that choose and configure a launcher, and all others."""
     chosen = [word for word in overrides if word.startswith(("hydra/launcher=", "hydra.launcher."))]
     return chosen, [word for word in overrides if word not in chosen]
 

@@ -63,7 +63,7 @@ def write_plugin(name: str, kind: str, folder: Path | None = None) -> Path:
 
 
 def _files(kind: str, words: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """The path and text of each file, with the words put in."""
+    """Yield the path and text of each file, with the words put in."""
     for root in (_TEMPLATES / "common", _TEMPLATES / kind):
         for template in sorted(root.rglob(f"*{_SUFFIX}")):
             path = template.relative_to(root).as_posix().removesuffix(_SUFFIX)

@@ -29,7 +29,10 @@ _OF_NODE = "resident blocks"  # of a phase, if there are several: what a node ha
 
 
 def simulated_text(plan: Plan, per_node: int) -> str:
-    """What the ranks of a run do in an epoch; `plan` is that of the first of them."""
+    """Return what the ranks of a run do in an epoch.
+
+    `plan` is that of the first of them.
+    """
     size, on_node = plan.rank.size, plan.rank.local_size
     nodes = -(-size // per_node)
     sections: list[tuple[str, Lines]] = [
@@ -81,7 +84,7 @@ def _broadcast(phase: PhasePlan) -> Lines:
 
 
 def _read(mode: str, simulation: Simulation) -> Lines:
-    """What an epoch reads, the first one if blocks stay in memory."""
+    """Return what an epoch reads, the first one if blocks stay in memory."""
     if mode == "raw":
         return [("read", "by each rank the files of its own samples")]
     if mode == "streaming":
@@ -100,7 +103,7 @@ def _read(mode: str, simulation: Simulation) -> Lines:
 
 
 def _spread(values: Ints, shown: Callable[[int], str]) -> str:
-    """From the least to the most, and how far the most is above the mean."""
+    """Return from the least to the most, and how far the most is above the mean."""
     least, most = int(values.min()), int(values.max())
     if least == most:
         return shown(most)

@@ -32,7 +32,7 @@ def main(words: list[str]) -> int:
 
 
 def _parted(volume: Path, source: Path | None) -> tuple[Path | None, Path | None]:
-    """The copy or the sources that were given, whichever it is."""
+    """Return the copy or the sources that were given, whichever it is."""
     if source is None or not source.is_dir():
         return source, None
     copy = source / volume.name

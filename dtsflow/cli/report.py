@@ -42,12 +42,15 @@ def main(words: list[str]) -> int:
 
 
 def table(folder: Path) -> str:
-    """The comparison of one sweep's jobs, as text."""
+    """Return the comparison of one sweep's jobs, as text."""
     return drawn(compare([folder]))
 
 
 def drawn(comparison: Comparison) -> str:
-    """The comparison as lines for a person: only keys that differ, a line a run."""
+    """Return the comparison as lines for a person.
+
+    Only keys that differ, a line a run.
+    """
     figures = comparison.figures
     unfinished = any(row.state for row in comparison.rows)
     head = ["run", *comparison.keys, *figures, *(["state"] if unfinished else [])]
@@ -72,7 +75,7 @@ def _aligned(line: Sequence[str], widths: Sequence[int], numbers: range) -> str:
 
 
 def plotted(comparison: Comparison, title: str) -> Image.Image:
-    """The figure that the runs are ordered by, as a bar for each.
+    """Return the figure that the runs are ordered by, as a bar for each.
 
     Raises:
         ConfigError: There is no run to draw.
@@ -104,7 +107,7 @@ def _figure(row: Row, name: str) -> str:
 
 
 def shown(name: str, figure: float) -> str:
-    """A figure as a person reads it."""
+    """Return a figure as a person reads it."""
     if name == MEMORY:
         return human_bytes(max(0, int(figure)))
     if name == WAIT:

@@ -106,7 +106,7 @@ class Signals:
 
 
 def summary(report: dict[str, Any], run: Run) -> str:
-    """The report in a few lines that a person reads."""
+    """Return the report in a few lines that a person reads."""
     grown = report["peak_rss_bytes"] - report["rss_before_bytes"]
     stages = report["stages"]
     busy = {name: stages[name] for name in ("read", "decode", "po", "native") if stages[name]}
@@ -173,7 +173,7 @@ def _phases(report: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def place(plan: Plan, phase: str, epoch: int, step: int) -> str:
-    """A place in a run, in words."""
+    """Return a place in a run, in words."""
     of_phase = "" if len(plan.phases) == 1 else f"{phase}, "
     return f"{of_phase}epoch {epoch:,}, step {step:,} of {plan.phases[phase].order.steps:,}"
 

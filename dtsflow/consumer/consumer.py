@@ -85,10 +85,13 @@ class Sink(Protocol):
         """Use one batch; it is readable until this returns."""
 
     def finish(self, phase: str, epoch: int) -> str:
-        """A pass is over; answers what a person should read of it, nothing if empty."""
+        """Return a pass is over.
+
+        Answers what a person should read of it, nothing if empty.
+        """
 
     def results(self) -> dict[str, Any]:
-        """What the report should hold, as plain JSON values."""
+        """Return what the report should hold, as plain JSON values."""
 
 
 @runtime_checkable

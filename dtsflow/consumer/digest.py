@@ -78,7 +78,7 @@ class Digesting:
         return ""
 
     def results(self) -> dict[str, Any]:
-        """The digests, under `digest`."""
+        """Return the digests, under `digest`."""
         parts = self._parts.values()
         epochs = [
             {
@@ -99,7 +99,7 @@ class Digesting:
 
 
 def add_sequences(parts: Iterable[str]) -> str:
-    """The `sequence` of several ranks, phases or parts of a run together."""
+    """Return the `sequence` of several ranks, phases or parts of a run together."""
     return _hexadecimal(sum(int(part, 16) for part in parts))
 
 

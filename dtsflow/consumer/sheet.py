@@ -85,7 +85,7 @@ class Drawing:
         return ""
 
     def results(self) -> dict[str, Any]:
-        """Where the sheet is, as `sheet`."""
+        """Return where the sheet is, as `sheet`."""
         return {"sheet": str(self._path)}
 
 
@@ -95,7 +95,7 @@ def _caption(names: tuple[str, ...], label: int) -> str:
 
 
 def picture(pixels: npt.NDArray[Any], normalize: Normalize | None) -> Image.Image:
-    """One row's pixels (H, W, C) as a picture, with normalisation undone."""
+    """Return one row's pixels (H, W, C) as a picture, with normalisation undone."""
     plain = pixels if normalize is None else normalize.restore(pixels)
     return Image.fromarray(plain[..., 0] if plain.shape[-1] == 1 else np.ascontiguousarray(plain))
 

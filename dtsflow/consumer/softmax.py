@@ -175,7 +175,7 @@ class SoftmaxLearner:
             return {"accuracy": float(right.sum()), "loss": float(losses.sum())}
 
     def state(self) -> bytes:
-        """The weights."""
+        """Return the weights."""
         kept = io.BytesIO()
         np.savez(kept, weights=_on_host(self._weights), bias=_on_host(self._bias))
         return kept.getvalue()
@@ -213,7 +213,7 @@ class SoftmaxLearner:
         self._bias -= self._lr * by_score.sum(axis=0)
 
     def _scores(self, rows: Any) -> Any:
-        """The scores of each row, less the greatest of them: (B, classes)."""
+        """Return the scores of each row, less the greatest of them: (B, classes)."""
         scores = self._library.empty((len(rows), len(self._bias)), np.float32)
         # One class after another: a product of matrices would be cuBLAS, and stacking
         # sends addresses to the device; neither can be captured.
@@ -239,12 +239,12 @@ class SoftmaxLearner:
 
 
 def _rows(images: Any) -> Any:
-    """All values of each image as float32: (B, H * W * C)."""
+    """Return all values of each image as float32: (B, H * W * C)."""
     return images.reshape(len(images), -1).astype(np.float32)
 
 
 def _device_of(batch: Batch) -> Any:
-    """A context in which new arrays are made where the batch is."""
+    """Return a context in which new arrays are made where the batch is."""
     return nullcontext() if isinstance(batch.labels, np.ndarray) else batch.labels.device
 
 
@@ -302,11 +302,11 @@ class Line:
         return float(np.mean(self._errors(x, y) ** 2)) if len(x) else 0.0
 
     def evaluate(self, batch: Batch) -> Mapping[str, float]:
-        """The sum of the squared errors."""
+        """Return the sum of the squared errors."""
         return {"squared_error": float((self._errors(*self._rows(batch)) ** 2).sum())}
 
     def results(self) -> Mapping[str, Any]:
-        """The slope."""
+        """Return the slope."""
         return {"slope": self._slope}
 
     def state(self) -> bytes:

@@ -30,7 +30,7 @@ class Learner(Protocol):
         """Sums over the valid rows, by name, as `accuracy` (1 for each right one)."""
 
     def state(self) -> bytes:
-        """All that a learner needs to go on as if it had never stopped."""
+        """Return all that a learner needs to go on as if it had never stopped."""
 
     def load(self, state: bytes) -> None:
         """Take up what `state` gave."""
@@ -41,7 +41,7 @@ class Telling(Protocol):
     """A learner that has something to say of what it learned."""
 
     def results(self) -> Mapping[str, Any]:
-        """What the report should hold under `train`, as plain JSON values."""
+        """Return what the report should hold under `train`, as plain JSON values."""
 
 
 @runtime_checkable
@@ -49,7 +49,7 @@ class Step(Protocol):
     """A configured training step."""
 
     def init(self, setting: Setting) -> Learner:
-        """A fresh learner for a run."""
+        """Return a fresh learner for a run."""
 
 
 @configurable

@@ -127,7 +127,7 @@ class Decoder(Protocol):
         """
 
     def scales(self, data: Encoded) -> bool:
-        """Whether `decode` can give this sample at a part of its size: a JPEG."""
+        """Tell whether `decode` can give this sample at a part of its size: a JPEG."""
 
     def decode(self, data: Encoded, scale: int = 1) -> Image:
         """Decode the whole image, at 1/`scale` (1, 2, 4, 8), sides rounded up.
@@ -169,7 +169,7 @@ def read_orientation(exif: bytes) -> int:
 
 
 def upright_size(height: int, width: int, orientation: int) -> Facts:
-    """The size after `turn_upright`: orientations 5 to 8 lie on their side."""
+    """Return the size after `turn_upright`: orientations 5 to 8 lie on their side."""
     return Facts(width, height) if orientation >= 5 else Facts(height, width)  # noqa: PLR2004  # EXIF's numbers
 
 
@@ -211,7 +211,7 @@ class CachingDecode(Protocol):
 
     @property
     def cpvs(self) -> bool:
-        """Whether rows that are the same in all epochs are made once."""
+        """Tell whether rows that are the same in all epochs are made once."""
 
     @property
     def store_bytes(self) -> int | Literal["auto"]:

@@ -39,10 +39,16 @@ class Parser(Protocol):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """What a record becomes, in the order that the batch has; one at least."""
+        """Return what a record becomes, in the order that the batch has.
+
+        One at least.
+        """
 
     def start(self) -> Parsing:
-        """A parser for one worker; what it needs for all its records is made here."""
+        """Return a parser for one worker.
+
+        What it needs for all its records is made here.
+        """
 
 
 @configurable
@@ -59,5 +65,5 @@ class Parse:
     max_errors: MaxErrors = pydantic.Field(default=None, repr=False)
 
     def describe(self) -> str:
-        """Which parser, for the plan."""
+        """Return which parser, for the plan."""
         return type(self.parser).__name__

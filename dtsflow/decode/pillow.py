@@ -144,7 +144,7 @@ class PillowDecoder:
         return upright_size(height, width, orientation if self._turns else UPRIGHT)
 
     def scales(self, data: Encoded) -> bool:
-        """Whether it is a JPEG, as far as its first bytes say."""
+        """Tell whether it is a JPEG, as far as its first bytes say."""
         return sniff(memoryview(data)) is Format.JPEG
 
     def decode(self, data: Encoded, scale: int = 1) -> Image:

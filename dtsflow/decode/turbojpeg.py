@@ -50,7 +50,7 @@ class TurboDecoder:
         return self._pillow.probe(data)
 
     def scales(self, data: Encoded) -> bool:
-        """Whether it is a JPEG, as far as its first bytes say."""
+        """Tell whether it is a JPEG, as far as its first bytes say."""
         return self._pillow.scales(data)
 
     def decode(self, data: Encoded, scale: int = 1) -> Image:
@@ -126,7 +126,10 @@ def load() -> TurboJPEG:
 
 
 def turbo_version() -> str | None:
-    """The version of libturbojpeg, `unknown` if its file hides it; None without it."""
+    """Return the version of libturbojpeg, `unknown` if its file hides it.
+
+    None without it.
+    """
     try:
         _, library = _open()
     except MissingPartError:

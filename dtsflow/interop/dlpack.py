@@ -83,7 +83,7 @@ class Bfloat16:
         self._bits = bits
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """The device that the memory is on: NumPy's, the CPU."""
+        """Return the device that the memory is on: NumPy's, the CPU."""
         kind, number = self._bits.__dlpack_device__()
         return int(kind), int(number)
 

@@ -37,7 +37,7 @@ class JaxBatch(NamedTuple):
 
 
 def batches(of: Iterable[Batch], *, device: Any = None, copy: bool = True) -> Iterator[JaxBatch]:
-    """The batches of a run or of a pass as arrays on `device`.
+    """Yield the batches of a run or of a pass as arrays on `device`.
 
     `batches(run.epoch(3, phase="val"))`; `run.state()` counts those handed out.
 

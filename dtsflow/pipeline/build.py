@@ -84,7 +84,10 @@ def _without(group: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _whole(phase: Tree) -> Tree:
-    """A phase; with a mix, a volume whose path was never given is none."""
+    """Return a phase.
+
+    With a mix, a volume whose path was never given is none.
+    """
     volume, reader = phase.get("volume"), phase.get("reader")
     has_mix = isinstance(reader, Mapping) and reader.get("mix") is not None
     if has_mix and isinstance(volume, Mapping) and volume.get("path") == MISSING:
@@ -93,7 +96,10 @@ def _whole(phase: Tree) -> Tree:
 
 
 def _merged(base: Any, diff: Any) -> Any:
-    """`base` with `diff` laid over it; another `_target_` replaces a node whole."""
+    """Return `base` with `diff` laid over it.
+
+    Another `_target_` replaces a node whole.
+    """
     if not (isinstance(base, Mapping) and isinstance(diff, Mapping)):
         return diff
     if diff.get("_target_", base.get("_target_")) != base.get("_target_"):
@@ -197,7 +203,7 @@ def _names_of(target: type[Any]) -> list[str]:
 
 
 def _located(error: InstantiationException, paths: Mapping[str, str]) -> ConfigError:
-    """What a class refused, with the config path instead of Hydra's wording."""
+    """Return what a class refused, with the config path instead of Hydra's wording."""
     found = re.search(r"full_key: (\S+)", str(error))
     path = ""
     if found:
@@ -211,7 +217,7 @@ def _located(error: InstantiationException, paths: Mapping[str, str]) -> ConfigE
 
 
 def _refusals(error: ValidationError, path: str) -> Iterator[str]:
-    """One sentence for each value that pydantic refused."""
+    """Yield one sentence for each value that pydantic refused."""
     told = set()
     for refusal in error.errors(include_url=False, include_context=False):
         where = path

@@ -39,7 +39,7 @@ class State:
     fingerprint: Mapping[str, str]
 
     def to_json(self) -> str:
-        """The state as text, less than `MAX_BYTES` of it."""
+        """Return the state as text, less than `MAX_BYTES` of it."""
         return json.dumps(asdict(self), indent=2) + "\n"
 
     @classmethod
@@ -84,12 +84,12 @@ def rank_state(rank: int | str) -> str:
 
 
 def states_beside(path: Path) -> list[Path]:
-    """The file `path` of rank 0, and those that other ranks have beside it."""
+    """Return the file `path` of rank 0, and those that other ranks have beside it."""
     return [path, *sorted(path.parent.glob(rank_state("*")))] if path.name == STATE else [path]
 
 
 def state_at(place: str) -> Path:
-    """The file that `resume: PATH` means: itself, or the state in a run folder.
+    """Return the file that `resume: PATH` means: itself, or the state in a run folder.
 
     Raises:
         ConfigError: The path makes no sense to the system.
@@ -102,7 +102,10 @@ def state_at(place: str) -> Path:
 
 
 def _wrong(found: Any) -> str:
-    """What is wrong with a parsed state; empty if nothing is."""
+    """Return what is wrong with a parsed state.
+
+    Empty if nothing is.
+    """
     names = [field.name for field in fields(State)]
     if not isinstance(found, dict) or set(found) != set(names):
         return f"it must hold {', '.join(names)} and nothing else"
@@ -162,7 +165,7 @@ class PassProgress:
 
     @property
     def handed_out(self) -> int:
-        """The first batch that was not handed out, or whose use failed."""
+        """Return the first batch that was not handed out, or whose use failed."""
         return self.step + self.in_hand
 
 
@@ -214,6 +217,9 @@ class StopRequest:
             self._double_buffer = None
 
     def ends(self) -> bool:
-        """Whether a pass that was closed ends for this reason; remembered if so."""
+        """Tell whether a pass that was closed ends for this reason.
+
+        Remembered if so.
+        """
         self.ended = self.ended or self.asked
         return self.asked

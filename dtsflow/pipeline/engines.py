@@ -46,7 +46,10 @@ class ImageEngines:
     shrinks: bool
 
     def engine(self, kept: RowCache | None = None) -> Engine:
-        """The engine; with `kept` it keeps rows of later epochs, and copies its own."""
+        """Return the engine.
+
+        With `kept` it keeps rows of later epochs, and copies its own.
+        """
         engine, sharing = self._reference() if self.core is None else self._native(self.core)
         return engine if kept is None else self._keeping(engine, sharing, kept)
 
@@ -104,7 +107,7 @@ class ImageEngines:
 
 
 def longest_row(chain_versions: Sequence[ChainVersion]) -> int:
-    """Bytes of the longest row that is kept of a sample, in any era."""
+    """Return the bytes of the longest row that is kept of a sample, in any era."""
     return max(_layout(chain_version).nbytes for chain_version in chain_versions)
 
 

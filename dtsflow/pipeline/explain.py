@@ -23,7 +23,10 @@ _UNCHECKED = {
 
 
 def plan_text(plan: Plan) -> str:
-    """What the run will do: data, order and graph of each phase, memory and digest."""
+    """Return what the run will do.
+
+    Data, order and graph of each phase, memory and digest.
+    """
     sections = [("run", _run(plan))]
     for name, phase in plan.phases.items():
         of_phase = "" if len(plan.phases) == 1 else f"{name}: "
@@ -104,7 +107,7 @@ def _subset(phase: PhasePlan) -> list[str]:
 
 
 def _reuse(plan: Plan, phase: PhasePlan) -> list[str]:
-    """How often samples are decoded, and of how many the rows are kept."""
+    """Return how often samples are decoded, and of how many the rows are kept."""
     if (budget := phase.row_budget) is None:
         return []
     reuse, kept = phase.phase.reuse, plan.kept_samples[phase.name]
@@ -162,7 +165,7 @@ def _graph(plan: Plan, phase: PhasePlan) -> list[str]:
 
 
 def _operations(po: Chain | RecordChain) -> dict[str, str]:
-    """Each operation in a line, by its place in the configuration."""
+    """Return each operation in a line, by its place in the configuration."""
     described: dict[str, Sequence[object]] = {"po.operations": po.operations}
     if isinstance(po, Chain):
         described |= {f"po.views.{name}": view for name, view in po.views.items()}
@@ -174,7 +177,7 @@ def _operations(po: Chain | RecordChain) -> dict[str, str]:
 
 
 def _resolutions(phase: PhasePlan) -> list[str]:
-    """What batches are from which epoch on, where that changes."""
+    """Return what batches are from which epoch on, where that changes."""
     lines: list[str] = []
     for era in phase.chain_versions if len(phase.forms) > 1 else ():
         specs = {name: branch.out_spec for name, branch in era.branches.items()}
@@ -185,7 +188,10 @@ def _resolutions(phase: PhasePlan) -> list[str]:
 
 
 def _runs(phase: PhasePlan) -> dict[str, str]:
-    """Where decode and each operation run: fused in the native core, or in Python."""
+    """Return where decode and each operation run.
+
+    Fused in the native core, or in Python.
+    """
     if phase.fields:
         return {name: "Python" for name, _ in phase.edges[2:-1]}
     names = {

@@ -36,7 +36,7 @@ from dtsflow.volume.datasets.records import Loader, RecordSet
 
 
 def record_fields(decode: object, po: object, volumes: DataSet, where: str) -> tuple[Fields, ...]:
-    """The fields that a parser leaves, then those that each operation leaves.
+    """Return the fields that a parser leaves, then those that each operation leaves.
 
     None for a set of images. `where` is the chain's path in the configuration.
 
@@ -65,7 +65,7 @@ def record_fields(decode: object, po: object, volumes: DataSet, where: str) -> t
 
 
 def record_engine(decode: object, po: object, records: RecordSet) -> RecordEngine:
-    """What one worker fills rows with."""
+    """Return what one worker fills rows with."""
     fields = record_fields(decode, po, records, "po.operations")
     assert isinstance(decode, Parse)
     program = RecordProgram(_chain(po).operations, fields)
@@ -73,7 +73,9 @@ def record_engine(decode: object, po: object, records: RecordSet) -> RecordEngin
 
 
 def record_shuffle(asked: Shuffle, records: RecordSet, tail: Tail) -> Shuffle:
-    """The value of `reader.shuffle` that is in force: as far as the loader allows.
+    """Return the value of `reader.shuffle` that is in force.
+
+    As far as the loader allows.
 
     Raises:
         PlanError: More was asked for, or a stream shall begin anew.
@@ -98,12 +100,14 @@ def record_shuffle(asked: Shuffle, records: RecordSet, tail: Tail) -> Shuffle:
 
 
 def split_of_set(volumes: DataSet) -> Split:
-    """What ranks are given of a global batch: of images, a share of the rows."""
+    """Return what ranks are given of a global batch: of images, a share of the rows."""
     return volumes.split if isinstance(volumes, RecordSet) else Split.ROWS
 
 
 def own_lanes(volumes: DataSet, order: Order, rank: Rank) -> range:
-    """The lanes that fill the rows of a rank: its share, or all if they are broadcast.
+    """Return the lanes that fill the rows of a rank.
+
+    Its share, or all if they are broadcast.
 
     Raises:
         PlanError: The ranks cannot share the lanes.
@@ -139,15 +143,15 @@ class Decode(Protocol):
 
     @property
     def orientation(self) -> Orientation:
-        """Whether EXIF orientations are applied."""
+        """Tell whether EXIF orientations are applied."""
 
     @property
     def scaled(self) -> bool:
-        """Whether a JPEG may be decoded at a part of its size."""
+        """Tell whether a JPEG may be decoded at a part of its size."""
 
     @property
     def on_error(self) -> OnError:
-        """What becomes of a bad sample."""
+        """Return what becomes of a bad sample."""
 
     @property
     def max_errors(self) -> MaxErrors:
@@ -158,10 +162,10 @@ class Decode(Protocol):
         """Whether the compiled core may decode in its place, pixel for pixel alike."""
 
     def start(self) -> Decoder:
-        """A decoder for one worker."""
+        """Return a decoder for one worker."""
 
     def describe(self) -> str:
-        """What will decode, for the plan."""
+        """Return what will decode, for the plan."""
 
 
 @configurable
@@ -194,7 +198,7 @@ class Phase:
 
     @property
     def source(self) -> Source:
-        """Where the data set comes from: the volume, or the mix of the reader.
+        """Return where the data set comes from: the volume, or the mix of the reader.
 
         Raises:
             ConfigError: There is none, or both.
@@ -216,7 +220,9 @@ class Phase:
     def order(
         self, volumes: DataSet, selection: Selection | None, *, seed: int, number: int
     ) -> Order:
-        """The order of every epoch; `number` is the phase's in random addresses.
+        """Return the order of every epoch.
+
+        `number` is the phase's in random addresses.
 
         Raises:
             PlanError: There are no samples, no steps, or lanes that do not divide.
@@ -240,7 +246,7 @@ class Phase:
         )
 
     def _shuffle(self, volumes: DataSet) -> Shuffle:
-        """The value of `reader.shuffle` that is in force."""
+        """Return the value of `reader.shuffle` that is in force."""
         asked = self.reader.shuffle
         if isinstance(volumes, RecordSet):
             return record_shuffle(asked, volumes, self.tail)
@@ -250,14 +256,14 @@ class Phase:
 
     @property
     def reuse(self) -> CachePolicy:
-        """How what was decoded is reused."""
+        """Return how what was decoded is reused."""
         if not isinstance(self.decode, CachingDecode):
             return CachePolicy()
         return CachePolicy(self.decode.sdmp_factor, self.decode.cpvs)
 
     @property
     def store_bytes(self) -> int | Auto:
-        """What kept rows may occupy on each rank."""
+        """Return what kept rows may occupy on each rank."""
         return self.decode.store_bytes if isinstance(self.decode, CachingDecode) else "auto"
 
     def engine(
@@ -291,18 +297,21 @@ class Phase:
 
     @property
     def image_decode(self) -> Decode:
-        """How images are decoded, in a phase that has some."""
+        """Return how images are decoded, in a phase that has some."""
         assert not isinstance(self.decode, Parse)  # refused at plan time
         return self.decode
 
     @property
     def image_chain(self) -> Chain:
-        """What becomes of them."""
+        """Return what becomes of them."""
         assert isinstance(self.po, Chain)
         return self.po
 
     def core(self, volumes: DataSet) -> ModuleType | None:
-        """The compiled core if it runs this phase; None: the reference path."""
+        """Return the compiled core if it runs this phase.
+
+        None: the reference path.
+        """
         if not (self.image_decode.allows_native or volumes.layout == "pixels"):
             return None
         core = load()

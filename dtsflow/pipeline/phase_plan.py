@@ -70,14 +70,17 @@ class PhasePlan:
     fields: tuple[Fields, ...] = ()
 
     def chain_version(self, epoch: int) -> ChainVersion:
-        """What the operations are in an epoch."""
+        """Return what the operations are in an epoch."""
         place = bisect_right(
             self.chain_versions, epoch, key=lambda chain_version: chain_version.first
         )
         return self.chain_versions[place - 1]
 
     def engine(self, epoch: int = 0, kept: RowCache | None = None) -> Engine:
-        """What one worker fills rows of an epoch with; `kept` has those of others."""
+        """Return what one worker fills rows of an epoch with.
+
+        `kept` has those of others.
+        """
         if isinstance(self.volumes, RecordSet):
             return record_engine(self.phase.decode, self.phase.po, self.volumes)
         branches = dict(self.chain_version(epoch).branches)
@@ -88,14 +91,17 @@ class PhasePlan:
 
     @cached_property
     def row_budget(self) -> RowBudget | None:
-        """What the rows kept for later epochs need; None: none are kept."""
+        """Return what the rows kept for later epochs need.
+
+        None: none are kept.
+        """
         slots = self.phase.reuse.slots
         if self.fields or not slots:
             return None
         return RowBudget(len(self.places), slots, longest_row(self.chain_versions))
 
     def row_bytes(self, samples: int) -> int:
-        """What the rows kept of so many samples occupy."""
+        """Return what the rows kept of so many samples occupy."""
         budget = self.row_budget
         return 0 if budget is None else budget.sample_bytes * samples
 
@@ -106,7 +112,7 @@ class PhasePlan:
         return RowCache(self.phase.reuse, self.places, samples, budget.row_bytes)
 
     def pages(self, order: EpochOrder, steps: range) -> Iterator[Rows]:
-        """The rows of this rank that hold a sample, some steps at a time."""
+        """Yield the rows of this rank that hold a sample, some steps at a time."""
         at_once = max(1, PAGE_ROWS // self.rows)
         for first in range(steps.start, steps.stop, at_once):
             rows = order.rows(first, min(at_once, steps.stop - first), self.lanes)
@@ -116,11 +122,11 @@ class PhasePlan:
 
     @property
     def places(self) -> OwnPlaces:
-        """The samples of this rank, numbered."""
+        """Return the samples of this rank, numbered."""
         return OwnPlaces(self.order, self.lanes)
 
     def batch_operations(self, epoch: int) -> BatchOperations | None:
-        """What mixes the rows of each batch of a pass, if anything does."""
+        """Return what mixes the rows of each batch of a pass, if anything does."""
         if not (operations := self.chain_version(epoch).batch):
             return None
         address = Address(self.order.seed, epoch, self.order.phase)
@@ -146,12 +152,12 @@ class PhasePlan:
 
     @property
     def portions(self) -> Portions:
-        """How the rows of a batch are divided among the workers."""
+        """Return how the rows of a batch are divided among the workers."""
         return Portions(self.order, self.lanes, self.chunk_rows, self.selection)
 
     @property
     def specs(self) -> tuple[ImageSpec, ...]:
-        """The image in epoch 0: as decoded, then as each operation leaves it.
+        """Return the image in epoch 0: as decoded, then as each operation leaves it.
 
         A set of records has none.
         """
@@ -173,7 +179,7 @@ class PhasePlan:
         return tuple(column.field for column in self.volumes.columns)
 
     def form_name(self, chain_version: ChainVersion) -> str:
-        """Which of `forms` the batches of an era have."""
+        """Return which of `forms` the batches of an era have."""
         return self._form_names[self._form(chain_version)]
 
     @cached_property
@@ -203,7 +209,9 @@ class PhasePlan:
 
     @property
     def pixels(self) -> ImageSpec | None:
-        """What a row of `images` is; sides that change with the epoch are None.
+        """Return what a row of `images` is.
+
+        Sides that change with the epoch are None.
 
         A set of records has none.
         """
@@ -215,7 +223,7 @@ class PhasePlan:
         return replace(self.specs[-1], height=height, width=width)
 
     def scratch_bytes(self, workers: int) -> int:
-        """What workers hold while they fill batches, beside single images."""
+        """Return what workers hold while they fill batches, beside single images."""
         shares = len(self.chain_versions[0].branches) > 1 or self.row_budget is not None
         views = workers * SCRATCH_BYTES if shares else 0
         if not self.chain_versions[0].batch or self.phase.core(self.volumes) is not None:
@@ -225,7 +233,9 @@ class PhasePlan:
         return views + min(ZONES, workers) * ELEMENT_BYTES * elements
 
     def record_entries(self, workers: int) -> dict[str, int]:
-        """Bytes that records take in memory, by what they are for; none of images.
+        """Return the bytes that records take in memory, by what they are for.
+
+        None of images.
 
         The scratch is what the rows of a chunk take between a parser and the operations
         behind it, and once more where rows of a batch lie apart.
@@ -254,7 +264,7 @@ class PhasePlan:
 
     @cached_property
     def _finish(self) -> Finish | None:
-        """The last step, if it is left to the arena.
+        """Return the last step, if it is left to the arena.
 
         What was erased is zero after normalising, which a uint8 zero would not be, and
         what was blended is rounded after it, so such chains are finished here.
@@ -288,12 +298,12 @@ class PhasePlan:
 
     @property
     def split(self) -> Split:
-        """Whether each rank has a share of the rows, or all of them."""
+        """Tell whether each rank has a share of the rows, or all of them."""
         return split_of_set(self.volumes)
 
     @property
     def first_row(self) -> int:
-        """Where this rank's rows begin in a global batch."""
+        """Return where this rank's rows begin in a global batch."""
         return self.lanes.start * self.order.lane_rows
 
     @property
@@ -304,7 +314,7 @@ class PhasePlan:
 
     @property
     def edges(self) -> list[tuple[str, RecordSpec]]:
-        """Each stage of the graph with the record that leaves it, in epoch 0."""
+        """Return each stage of the graph with the record that leaves it, in epoch 0."""
         label = FieldSpec("label", (), DType.INT32, Place.HOST)
         stored = FieldSpec("bytes", (None,), DType.UINT8, Place.HOST)
         on_disk = FieldSpec("bytes", (None,), DType.UINT8, Place.DISK)
@@ -329,7 +339,7 @@ class PhasePlan:
 
     @property
     def chains(self) -> dict[str, Branch]:
-        """The chains in epoch 0, by their place in the configuration."""
+        """Return the chains in epoch 0, by their place in the configuration."""
         return {
             "po.operations" if name == IMAGES else f"po.views.{name}": branch
             for name, branch in self.chain_versions[0].branches.items()
@@ -382,5 +392,5 @@ class PhasePlan:
 
 
 def forms_of(phases: Mapping[str, PhasePlan]) -> dict[str, Form]:
-    """The forms of all phases, by name."""
+    """Return the forms of all phases, by name."""
     return {name: form for plan in phases.values() for name, form in plan.forms.items()}

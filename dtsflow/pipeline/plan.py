@@ -62,7 +62,7 @@ class Plan:
         self.pipeline.memory.check(self._on_node(self.memory_entries))
 
     def _on_node(self, entries: Mapping[str, int]) -> dict[str, int]:
-        """What all ranks of this node take together."""
+        """Return what all ranks of this node take together."""
         shared = {self._entry(name) for name, (mode, _) in self.reading.items() if mode == SHARED}
         return {
             name: size if name in shared else size * self.rank.local_size
@@ -70,7 +70,7 @@ class Plan:
         }
 
     def phase(self, name: str) -> PhasePlan:
-        """The plan of the phase `name`.
+        """Return the plan of the phase `name`.
 
         Raises:
             PlanError: There is none.
@@ -87,7 +87,7 @@ class Plan:
 
     @cached_property
     def beginning(self) -> State:
-        """The state of a run of which nothing was handed out yet."""
+        """Return the state of a run of which nothing was handed out yet."""
         return State(next(iter(self.phases)), 0, 0, self.fingerprint())
 
     def check_state(self, state: State, where: object) -> None:
@@ -112,18 +112,18 @@ class Plan:
             raise not_a_state(where, f"step {state.step} of an epoch with {steps}")
 
     def turn(self, state: State) -> tuple[int, int, int]:
-        """What orders the states of this plan: the less, the earlier."""
+        """Return what orders the states of this plan: the less, the earlier."""
         return state.epoch, list(self.phases).index(state.phase), state.step
 
     def after(self, phase: str, epoch: int) -> tuple[str, int]:
-        """The phase that follows `phase` of `epoch`, and its epoch."""
+        """Return the phase that follows `phase` of `epoch`, and its epoch."""
         names = list(self.phases)
         turn = names.index(phase) + 1
         return (names[turn], epoch) if turn < len(names) else (names[0], epoch + 1)
 
     @cached_property
     def memory_entries(self) -> dict[str, int]:
-        """Bytes that the run will hold, by what they are for."""
+        """Return the bytes that the run will hold, by what they are for."""
         rows = {
             self._of_phase("stored rows", name): self.phases[name].row_bytes(samples)
             for name, samples in self.kept_samples.items()
@@ -174,12 +174,12 @@ class Plan:
 
     @property
     def room(self) -> int:
-        """Bytes that the ranks of this node may use for blocks."""
+        """Return the bytes that the ranks of this node may use for blocks."""
         others = sum(self._shared_entries.values()) * self.rank.local_size
         return self.pipeline.memory.allowed_bytes() - others
 
     def reading_within(self, room: int) -> dict[str, tuple[Mode, str]]:
-        """What `reading` is where a node has `room` bytes for blocks.
+        """Return what `reading` is where a node has `room` bytes for blocks.
 
         Phases choose in their order, each from what those before it leave.
 
@@ -201,7 +201,10 @@ class Plan:
 
     @property
     def windows_bytes(self) -> int:
-        """Bytes of the windows that all streaming phases share; 0 without such."""
+        """Return the bytes of the windows that all streaming phases share.
+
+        0 without such.
+        """
         streaming = [
             plan for name, plan in self.phases.items() if self.reading[name][0] == "streaming"
         ]
@@ -234,12 +237,15 @@ class Plan:
 
     @property
     def total_bytes(self) -> int:
-        """All bytes of `memory_entries`."""
+        """Return all bytes of `memory_entries`."""
         return sum(self.memory_entries.values())
 
     @property
     def _arena_entries(self) -> dict[str, int]:
-        """What the arena holds on the host: all of the plan, or zones to copy from."""
+        """Return what the arena holds on the host.
+
+        All of the plan, or zones to copy from.
+        """
         on_host = self.pipeline.arena.host_bytes(self.memory, forms_of(self.phases))
         if on_host != self.memory.total_bytes:
             return {"pinned zones": on_host}
@@ -248,7 +254,7 @@ class Plan:
         return {"zones": zones, **({"declared tensors": declared} if declared else {})}
 
     def fingerprint(self) -> dict[str, str]:
-        """What a run that goes on must have as it was, each as a short digest.
+        """Return what a run that goes on must have as it was, each as a short digest.
 
         Workers, ranks, the reader's mode, memory and machine have no part in it.
         """

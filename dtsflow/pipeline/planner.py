@@ -101,7 +101,7 @@ def _chain_versions(pipeline: Pipeline, name: str, volumes: DataSet) -> tuple[Ch
 
 
 def _plan_memory(declared: Budget, phases: Mapping[str, PhasePlan]) -> MemoryPlan:
-    """The two zones, each large enough for every phase, and what is declared."""
+    """Return the two zones, each large enough for every phase, and what is declared."""
     forms = forms_of(phases)
     inputs = [form.buffer for form in forms.values()]
     return device_plan(declared, inputs, lambda plan: reserve_staging(plan, forms))

@@ -167,7 +167,10 @@ class Resources:
         return feed
 
     def bad_samples(self, double_buffer: DoubleBuffer, step: int) -> list[BadSample]:
-        """The bad samples of a filled batch, by row; they are given once."""
+        """Return the bad samples of a filled batch, by row.
+
+        They are given once.
+        """
         if double_buffer is not self._double_buffer or self._bad_samples is None:
             return []
         return self._bad_samples.of_batch(step)

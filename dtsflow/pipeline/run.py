@@ -116,12 +116,17 @@ class Run:
         return cls(plan, folder, start, origin, group)
 
     def __iter__(self) -> Iterator[Batch]:
-        """All batches of the run as configured, from `start` on; see `passes`."""
+        """Yield all batches of the run as configured, from `start` on.
+
+        See `passes`.
+        """
         for batches in self.passes():
             yield from batches
 
     def passes(self) -> Iterator["Pass"]:
-        """The passes of the run as configured: what is left of `epochs` at `start`.
+        """Yield the passes of the run as configured.
+
+        What is left of `epochs` at `start`.
 
         An epoch is a pass through each phase. They end after `max_steps` batches, those
         before `start` not counted, and when the run was asked to stop.
@@ -149,7 +154,7 @@ class Run:
         steps: int | None = None,
         stream: Any = None,
     ) -> "Pass":
-        """A phase's batches of one epoch from `start_step` on, at most `steps`.
+        """Return a phase's batches of one epoch from `start_step` on, at most `steps`.
 
         Nothing is filled before the first batch is asked for. Beginning another pass
         ends this one. `stream` is what the consumer works on, where the arena is a
@@ -196,7 +201,7 @@ class Run:
             self._place = place
 
     def state(self) -> State:
-        """Where the run goes on: at the first batch that was not handed out yet.
+        """Return where the run goes on: at the first batch that was not handed out yet.
 
         In a loop's body that is the batch after the one in hand, so save the state when
         that one was used. After a failure it is the one that was in hand, if there was
@@ -239,7 +244,7 @@ class Run:
 
     @property
     def _is_follower(self) -> bool:
-        """Whether rank 0 is another process, which keeps the run's folder."""
+        """Tell whether rank 0 is another process, which keeps the run's folder."""
         return not self.group.is_alone and self.group.rank.index > 0
 
     def stop(self) -> None:
@@ -315,7 +320,9 @@ class Run:
             folder.write_part(self.report())
 
     def report(self) -> dict[str, Any]:
-        """What report.json holds; `results` are the consumer's part of it.
+        """Return what report.json holds.
+
+        `results` are the consumer's part of it.
 
         Of several ranks that is a report of this one, until rank 0 closes.
         """

@@ -112,7 +112,10 @@ class RunFolder:
 
     @property
     def state(self) -> Path:
-        """The file that says where this rank goes on; only an unfinished run has it."""
+        """Return the file that says where this rank goes on.
+
+        Only an unfinished run has it.
+        """
         return self.path / (rank_state(self.rank) if self.rank else STATE)
 
     def write(self, name: str, text: str, *, durable: bool = False) -> None:
@@ -149,7 +152,7 @@ class RunFolder:
 
 
 def run_path(name: str) -> Path:
-    """The folder of run `name`, from the current folder on.
+    """Return the folder of run `name`, from the current folder on.
 
     Raises:
         ConfigError: `name` leads out of the folder `runs`.

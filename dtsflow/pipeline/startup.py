@@ -43,7 +43,10 @@ def joined(values: Mapping[str, Any]) -> tuple[Pipeline, Group]:
 
 
 def _group_of(values: Mapping[str, Any]) -> Group | None:
-    """The others, who may wait for this rank; None: it cannot reach them."""
+    """Return the others, who may wait for this rank.
+
+    None: it cannot reach them.
+    """
     try:
         return Auto().join(run_path(str(values.get("name"))))
     except DtsflowError:
@@ -55,7 +58,7 @@ def _raise(error: Exception) -> None:
 
 
 def agree_on_plan(pipeline: Pipeline, group: Group, cache: Path | None) -> Plan:
-    """The plan for this rank, once all ranks have planned the same run.
+    """Return the plan for this rank, once all ranks have planned the same run.
 
     What has to exist on disk is made by one rank of each node, first by rank 0, which
     also plans first: then the others find in `cache` what takes long to find out.

@@ -103,7 +103,7 @@ def maps(
 
 
 def look(sampling: Sampling, fill: Fill) -> tuple[int, int]:
-    """The sampling and the colour beyond as a drawing of the core takes them."""
+    """Return the sampling and the colour beyond as a drawing of the core takes them."""
     return SAMPLINGS.index(sampling), packed(fill)
 
 
@@ -182,7 +182,7 @@ class RandomRotation:
 
     @property
     def sampling(self) -> Sampling:
-        """How a point becomes a pixel."""
+        """Return how a point becomes a pixel."""
         return "corner" if self.compat == "upstream" else self.interpolation
 
     @property
@@ -200,7 +200,7 @@ class RandomRotation:
 
     @property
     def words(self) -> int:
-        """One: the angle."""
+        """Return one: the angle."""
         return 1
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
@@ -344,7 +344,7 @@ def _ends(span: Span) -> tuple[float, float]:
 
 
 def _shears(shear: Shear | None) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The ranges along x and along y."""
+    """Return the ranges along x and along y."""
     if shear is None:
         return (0.0, 0.0), (0.0, 0.0)
     if not isinstance(shear, tuple):

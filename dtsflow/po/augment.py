@@ -184,7 +184,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def is_signed(which: Which) -> npt.NDArray[np.bool_]:
-    """Where the magnitude is drawn with a sign."""
+    """Return where the magnitude is drawn with a sign."""
     return (which >= Augmentation.SHEAR_X) & (which <= Augmentation.SHARPNESS)
 
 
@@ -292,7 +292,7 @@ class RandAugment:
 
     @property
     def steps(self) -> int:
-        """How many such steps."""
+        """Return how many such steps."""
         return self.num_ops
 
     @property
@@ -306,7 +306,7 @@ class RandAugment:
 
     @property
     def words(self) -> int:
-        """Two for each augmentation: which one, and its sign."""
+        """Return two for each augmentation: which one, and its sign."""
         return _WORDS * self.num_ops
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:

@@ -70,7 +70,7 @@ class GaussianBlur:
 
     @property
     def words(self) -> int:
-        """One: sigma."""
+        """Return one: sigma."""
         return 1
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
@@ -103,7 +103,10 @@ class GaussianBlur:
 
 
 def weights(sigma: npt.NDArray[np.float64], radius: int) -> npt.NDArray[np.int16]:
-    """The weights at the distances 0 to `radius`, for each sigma: (n, radius + 1)."""
+    """Return the weights at the distances 0 to `radius`, for each sigma.
+
+    (n, radius + 1).
+    """
     distance = np.arange(radius + 1, dtype=np.float64)
     power = distance * distance / (2.0 * sigma * sigma)[:, None]
     quarter = np.minimum(power / _ROOTS, EXP_LIMIT)
@@ -175,7 +178,7 @@ class GaussianNoise:
 
     @property
     def words(self) -> int:
-        """Two: the key."""
+        """Return two: the key."""
         return 2
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
@@ -203,7 +206,7 @@ class GaussianNoise:
 
 
 def _random_bits(rows: int, columns: int, key: tuple[int, int]) -> npt.NDArray[np.uint16]:
-    """One 16-bit number for each byte: (rows, columns)."""
+    """Return one 16-bit number for each byte: (rows, columns)."""
     blocks = -(-columns // _PER_BLOCK)
     counters = np.zeros((rows, blocks, 4), np.uint32)
     counters[..., 0] = np.arange(blocks)

@@ -74,7 +74,7 @@ class Branch:
 
     @property
     def out_spec(self) -> ImageSpec:
-        """What leaves the chain, all of one size."""
+        """Return what leaves the chain, all of one size."""
         return self.specs[-1]
 
     def program(self, core: ModuleType | None = None) -> Program:
@@ -112,7 +112,7 @@ _SHOWN: Final = 4  # changes of an operation that are told one by one
 
 
 def describe(chain: Iterable[object]) -> list[str]:
-    """One line an operation: as it is in epoch 0, and what it becomes later."""
+    """Return one line an operation: as it is in epoch 0, and what it becomes later."""
     return [_line(operation) for operation in chain]
 
 
@@ -140,7 +140,7 @@ def _changes(scheduled: Scheduled) -> str:
 
 
 def _changed(scheduled: Scheduled) -> list[str]:
-    """The attributes that are not the same in all epochs."""
+    """Return the attributes that are not the same in all epochs."""
     first = _values(scheduled.at(0))
     stages = [_values(one) for _, one in scheduled.stages]
     return [name for name, value in first.items() if any(one[name] != value for one in stages)]
@@ -198,20 +198,25 @@ class Chain:
 
     @property
     def normalize(self) -> Normalize | None:
-        """The operation of the main chain that normalises, if there is one."""
+        """Return the operation of the main chain that normalises, if there is one."""
         found = [one for one in self.operations if isinstance(one, Normalize)]
         return found[-1] if found else None
 
     @property
     def changes(self) -> tuple[int, ...]:
-        """The epochs from which an operation is another one than before; 0 first."""
+        """Return the epochs from which an operation is another one than before.
+
+        0 first.
+        """
         steps = [*self.operations, *self.batch]
         steps += [step for chain in self.views.values() for step in chain]
         scheduled = [step for step in steps if isinstance(step, Scheduled)]
         return tuple(sorted({0, *(epoch for one in scheduled for epoch, _ in one.stages)}))
 
     def branches(self, first: ImageSpec, epoch: int = 0, *, where: str = "po") -> dict[str, Branch]:
-        """The chains of an epoch, by the field that each makes; `images` is the first.
+        """Return the chains of an epoch, by the field that each makes.
+
+        `images` is the first.
 
         A chain's place here is its view's number in random addresses.
 
@@ -233,7 +238,7 @@ class Chain:
         return found
 
     def batch_operations(self, epoch: int) -> tuple[BatchOperation, ...]:
-        """What mixes the rows of a batch in an epoch."""
+        """Return what mixes the rows of a batch in an epoch."""
         return _at(self.batch, epoch)
 
     def specs(self, first: ImageSpec, *, where: str = "po.operations") -> list[ImageSpec]:
@@ -258,11 +263,14 @@ class Chain:
         return Branch.checked(_at(self.operations, 0), first, where=where)
 
     def describe(self) -> list[str]:
-        """One line an operation of the main chain, for the plan."""
+        """Return one line an operation of the main chain, for the plan."""
         return describe(self.operations)
 
     def facts(self) -> dict[str, Any]:
-        """What the pixels depend on; a part that is not used is left out."""
+        """Return what the pixels depend on.
+
+        A part that is not used is left out.
+        """
         # A list, for their order decides what they draw.
         views = [[name, _facts(chain)] for name, chain in self.views.items()]
         return {
@@ -338,7 +346,7 @@ class CutChain:
 
     @property
     def kept(self) -> ImageSpec:
-        """The image at the cut."""
+        """Return the image at the cut."""
         return self.head.out_spec
 
 
@@ -358,5 +366,5 @@ class ChainVersion:
 
     @property
     def pixels(self) -> ImageSpec:
-        """What a row of `images` is."""
+        """Return what a row of `images` is."""
         return self.branches[IMAGES].out_spec

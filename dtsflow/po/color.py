@@ -46,7 +46,9 @@ from dtsflow.spec import ImageSpec
 
 
 def luma(image: npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
-    """The luma of RGB, height x width, 0 to 255: ITU-R 601-2 as Pillow's mode L has it.
+    """Return the luma of RGB, height x width, 0 to 255.
+
+    ITU-R 601-2 as Pillow's mode L has it.
 
     (19595 R + 38470 G + 7471 B + 2^15) div 2^16.
     """
@@ -73,7 +75,7 @@ class RandomGrayscale:
 
     @property
     def words(self) -> int:
-        """One: it is gray where the draw is below `p`."""
+        """Return one: it is gray where the draw is below `p`."""
         return 1
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
@@ -203,7 +205,10 @@ class ColorJitter:
         jitter(image, out, params)
 
     def _range(self, name: str) -> tuple[float, float] | None:
-        """The factors to draw from; None where nothing changes."""
+        """Return the factors to draw from.
+
+        None where nothing changes.
+        """
         value: float | tuple[float, float] = getattr(self, name)
         neutral = 0.0 if name == "hue" else 1.0
         if isinstance(value, tuple):
@@ -244,7 +249,7 @@ def _luma(pixels: Whole) -> Whole:
 
 
 def _mean(values: Whole) -> int:
-    """Rounded half up."""
+    """Return rounded half up."""
     return (2 * int(values.sum(dtype=np.int64)) + values.size) // (2 * values.size)
 
 
@@ -313,7 +318,7 @@ class RandomAutocontrast:
 
     @property
     def words(self) -> int:
-        """One: it happens where the draw is below `p`."""
+        """Return one: it happens where the draw is below `p`."""
         return 1
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:

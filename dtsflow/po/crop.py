@@ -116,12 +116,12 @@ class RandomResizedCrop:
         return _rounded(np.sqrt(target / ratio)), _rounded(np.sqrt(target * ratio))
 
     def _ratios(self) -> tuple[float, float, float, float]:
-        """What the core takes of the aspect ratios."""
+        """Return what the core takes of the aspect ratios."""
         low, high = self.ratio
         return (log(low), log(high) - log(low), low, high)
 
     def _shares(self, uniform: Floats) -> Floats:
-        """The window's area as a part of the image's."""
+        """Return the window's area as a part of the image's."""
         low, high = self.scale
         return low + uniform * (high - low)
 
@@ -213,7 +213,7 @@ class RandomCrop:
 
     @property
     def words(self) -> int:
-        """Two: y, then x."""
+        """Return two: y, then x."""
         return 2
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:

@@ -68,7 +68,7 @@ class RandomErasing:
 
     @property
     def words(self) -> int:
-        """One for `p`, then four for each attempt, whether it is made or not."""
+        """Return one for `p`, then four for each attempt, whether it is made or not."""
         return 1 + ATTEMPTS * _WORDS
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:

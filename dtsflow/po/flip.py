@@ -34,7 +34,7 @@ class RandomHorizontalFlip:
 
     @property
     def words(self) -> int:
-        """One: it flips where the draw is below `p`."""
+        """Return one: it flips where the draw is below `p`."""
         return 1
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
@@ -72,7 +72,7 @@ class RandomVerticalFlip:
 
     @property
     def words(self) -> int:
-        """One: it flips where the draw is below `p`."""
+        """Return one: it flips where the draw is below `p`."""
         return 1
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:

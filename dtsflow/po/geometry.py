@@ -56,7 +56,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def sides(size: int | tuple[int, int]) -> tuple[int, int]:
-    """The height and width that a configured size means."""
+    """Return the height and width that a configured size means."""
     return (size, size) if isinstance(size, int) else size
 
 
@@ -68,7 +68,7 @@ def windows(y: Numbers, x: Numbers, height: Numbers | int, width: Numbers | int)
 
 
 def same_size(count: int, height: int, width: int) -> Sizes:
-    """The sizes of `count` samples that all come out alike."""
+    """Return the sizes of `count` samples that all come out alike."""
     return np.full((count, 2), (height, width), np.int64)
 
 
@@ -113,7 +113,7 @@ def frame_step(border: Border, fill: Fill) -> StepKind:
 
 
 def border_numbers(border: Border, fill: Fill) -> tuple[int, int]:
-    """The border's kind and colour as a drawing of the core takes them."""
+    """Return the border's kind and colour as a drawing of the core takes them."""
     return BORDERS.index(border), packed(fill)
 
 
@@ -136,7 +136,7 @@ def cut(image: Image, out: Pixels, params: Row) -> None:
 
 
 def sources(start: int, count: int, side: int, border: Border) -> npt.NDArray[np.int64]:
-    """Which of `side` places each of `count` places from `start` on shows."""
+    """Return which of `side` places each of `count` places from `start` on shows."""
     place = np.arange(start, start + count, dtype=np.int64)
     if border == "edge" or side == 1:
         return np.clip(place, 0, side - 1)
@@ -179,7 +179,7 @@ def _pillow(image: Image, height: int, width: int) -> Image:
 
 
 def is_height_first(rows: int, columns: int, height: int, width: int) -> bool:
-    """Whether scaling rows x columns to height x width begins with the height."""
+    """Tell whether scaling rows x columns to height x width begins with the height."""
     return height < rows and rows - height > 2 * (columns - width)
 
 

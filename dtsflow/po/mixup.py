@@ -211,7 +211,7 @@ def _bytes(rows: Rows) -> npt.NDArray[np.uint8]:
 
 
 def _window(centre: Ints, half: Floats, side: int) -> tuple[Ints, Ints]:
-    """The first place and the length on an axis."""
+    """Return the first place and the length on an axis."""
     reach = (half * side).astype(np.int64)
     first = np.maximum(centre - reach, 0)
     return first, np.minimum(centre + reach, side) - first

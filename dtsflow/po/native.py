@@ -46,7 +46,9 @@ class Drawn(Protocol):
 
     @property
     def drawing(self) -> Drawing | tuple[Drawing, ...] | None:
-        """How the core does what `draw` and `out_sizes` do; None where it cannot.
+        """Return how the core does what `draw` and `out_sizes` do.
+
+        None where it cannot.
 
         As many as it has steps. A subclass does not inherit it, since it may draw
         otherwise.
@@ -54,7 +56,10 @@ class Drawn(Protocol):
 
 
 def drawings(operations: Sequence[Operation]) -> Drawings | None:
-    """The drawings of a chain; None where the core cannot draw for all of it."""
+    """Return the drawings of a chain.
+
+    None where the core cannot draw for all of it.
+    """
     found: Drawings = []
     for position, operation in enumerate(operations):
         own = drawings_at(position, operation)
@@ -65,7 +70,9 @@ def drawings(operations: Sequence[Operation]) -> Drawings | None:
 
 
 def drawings_at(position: int, operation: Operation) -> Drawings | None:
-    """The drawings of the operation at a place of its chain; None: the core has none.
+    """Return the drawings of the operation at a place of its chain.
+
+    None: the core has none.
 
     Normalize, which draws nothing and is no step, has an empty list of them.
     """
@@ -89,7 +96,9 @@ class Lowered(Protocol):
 
     @property
     def step(self) -> StepKind:
-        """The step; the operation's parameters are WINDOW rows, FLIP rows or its own.
+        """Return the step.
+
+        The operation's parameters are WINDOW rows, FLIP rows or its own.
 
         Own rows have 4 to 64 bytes, a multiple of four, all of which the core reads as
         they are: a structured dtype of 4-byte fields, mostly. An operation may take
@@ -173,7 +182,7 @@ class EncodedSamples:
 
     @classmethod
     def of(cls, image: Image) -> "EncodedSamples":
-        """One decoded image."""
+        """Return one decoded image."""
         flat = np.ascontiguousarray(image).reshape(-1)
         shape = np.array([image.shape[:2]], np.int32)
         return cls(flat, np.zeros(1, np.int64), np.array([flat.size], np.int64), shape)
@@ -244,7 +253,9 @@ class FusedProgram:
     def recipe(
         self, pixels: ImageSpec | None, *, apply_orientation: bool, shrinks: bool
     ) -> Any | None:
-        """The chain with its draws, for `fill_chunk`; None where Python has a part.
+        """Return the chain with its draws, for `fill_chunk`.
+
+        None where Python has a part.
 
         `pixels` is the one image of a pixel set, None where samples are encoded.
         """
@@ -317,7 +328,7 @@ class FusedProgram:
         return status
 
     def _pack(self, chosen: DrawnParams, part: Part) -> Numbers:
-        """The parameters of a native part as the core reads them."""
+        """Return the parameters of a native part as the core reads them."""
         positions = [
             (position, number)
             for position in range(part.start, part.stop)
@@ -366,7 +377,7 @@ class FusedProgram:
 
 
 def _steps(operation: Operation) -> int:
-    """How many steps of the core an operation takes."""
+    """Return how many steps of the core an operation takes."""
     steps: int = getattr(operation, "steps", 1)
     return steps
 

@@ -71,7 +71,7 @@ class Normalize:
 
     @property
     def statistics(self) -> Statistics:
-        """The means and the deviations, one a channel or one for all."""
+        """Return the means and the deviations, one a channel or one for all."""
         if self.preset is not None:
             return PRESETS[self.preset]
         assert self.mean is not None
@@ -130,7 +130,7 @@ class Normalize:
         return pixels.astype(np.uint8)
 
     def finish(self, channels: int) -> Finish:
-        """What the core needs to write normalised pixels of so many channels."""
+        """Return what the core needs to write normalised pixels of so many channels."""
         if self.dtype is DType.UINT8:
             return AS_STORED
         mean, std = np.array(self.statistics)
@@ -159,7 +159,10 @@ class Normalize:
 
 @lru_cache(maxsize=64)  # a pure function of few different arguments
 def _table(statistics: Statistics, dtype: DType, channels: int) -> npt.NDArray[Any]:
-    """The result for each value that a pixel may have; shape (channels, 256)."""
+    """Return the result for each value that a pixel may have.
+
+    Shape (channels, 256).
+    """
     mean, std = np.array(statistics)[:, :, None]
     with np.errstate(over="ignore", invalid="ignore"):  # out_spec refuses what overflows
         a = (1.0 / (255.0 * std)).astype(np.float32)

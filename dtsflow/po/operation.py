@@ -48,7 +48,7 @@ class Operation(Protocol):
 
     @property
     def words(self) -> int:
-        """How many random 32-bit words `draw` may read for each sample."""
+        """Return how many random 32-bit words `draw` may read for each sample."""
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
         """Say what comes out where `spec` goes in.
@@ -102,7 +102,7 @@ def colour(fill: Fill) -> npt.NDArray[np.uint8]:
 
 
 def packed(fill: Fill) -> int:
-    """The colour as one number, as a drawing of the core takes it."""
+    """Return the colour as one number, as a drawing of the core takes it."""
     return int.from_bytes(colour(fill).tobytes(), "little")
 
 

@@ -92,7 +92,7 @@ def native_draws(
 
 
 def _parts(operations: Sequence[Operation]) -> Iterator[tuple[int, int]]:
-    """Where neighbours begin and end that the core can draw for."""
+    """Yield where neighbours begin and end that the core can draw for."""
     can = [drawings_at(place, one) is not None for place, one in enumerate(operations)]
     for is_native, group in groupby(range(len(can)), can.__getitem__):
         places = list(group)
@@ -101,13 +101,13 @@ def _parts(operations: Sequence[Operation]) -> Iterator[tuple[int, int]]:
 
 
 def _dtype(operation: Operation) -> np.dtype[Any]:
-    """The type of an operation's rows, which draws for no sample show."""
+    """Return the type of an operation's rows, which draws for no sample show."""
     none = Draws(np.empty((0, operation.words), np.uint32))
     return operation.draw(none, np.empty((0, 2), np.int64)).dtype
 
 
 def _unpacked(packed: Numbers, rows: _Rows) -> Params:
-    """The parameters of one operation of what the core chose for its steps."""
+    """Return the parameters of one operation of what the core chose for its steps."""
     count, dtype = len(packed), rows.dtype
     if dtype == NOTHING:
         return np.empty(count, dtype)
@@ -184,7 +184,7 @@ class Program:
 
     @property
     def out_spec(self) -> ImageSpec:
-        """What `run` fills."""
+        """Return what `run` fills."""
         return self._specs[-1]
 
     def draw(
@@ -258,7 +258,10 @@ class Program:
         return drawn, traced
 
     def _words_without(self, native: Mapping[int, NativeDraws]) -> list[int]:
-        """How many random words each operation gets; none where the core draws."""
+        """Return how many random words each operation gets.
+
+        None where the core draws.
+        """
         words = list(self._words)
         for start, part in native.items():
             words[start : start + part.count] = [0] * part.count

@@ -34,7 +34,7 @@ class RecordOperation(Protocol):
 
     @property
     def words(self) -> int:
-        """How many draws one sample needs."""
+        """Return how many draws one sample needs."""
 
     def out_fields(self, fields: tuple[Field, ...]) -> tuple[Field, ...]:
         """Say what comes out where `fields` go in.
@@ -126,7 +126,7 @@ class RecordChain:
         return found
 
     def facts(self) -> dict[str, Any]:
-        """What the fields depend on."""
+        """Return what the fields depend on."""
         return {"po": [fingerprint_fact(one) for one in self.operations]}
 
 
@@ -145,7 +145,7 @@ class RecordProgram:
         self._scratch: list[dict[str, npt.NDArray[np.generic]]] = [{} for _ in fields]
 
     def entry(self, rows: int, out: Arrays) -> Arrays:
-        """Where a parser is to write: `out` itself if no operation follows."""
+        """Return where a parser is to write: `out` itself if no operation follows."""
         return self._memory(0, rows, out)
 
     def run(

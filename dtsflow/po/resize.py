@@ -144,7 +144,7 @@ class RandomScale:
 
     @property
     def words(self) -> int:
-        """Two: the factor of the width, then of the height."""
+        """Return two: the factor of the width, then of the height."""
         return 2
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
@@ -187,7 +187,7 @@ SCALES: Final = (8, 4, 2)
 
 
 def can_shrink(operations: tuple[Operation, ...]) -> bool:
-    """Whether the first operation cuts a window and scales it."""
+    """Tell whether the first operation cuts a window and scales it."""
     first = getattr(operations[0], "step", None) if operations else None
     return first in (StepKind.SCALE, StepKind.SCALE_PLAIN)
 

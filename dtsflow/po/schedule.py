@@ -83,7 +83,7 @@ class Schedule:
                 )
 
     def at(self, epoch: int) -> Value:
-        """The value in an epoch from 0 on."""
+        """Return the value in an epoch from 0 on."""
         place = bisect_right(self.points, epoch, key=lambda point: point[0]) - 1
         first, value = self.points[place]
         if not self.linear or place + 1 == len(self.points):
@@ -105,7 +105,7 @@ class Schedule:
 
     @property
     def epochs(self) -> tuple[int, ...]:
-        """The epochs from which the value may be another one, 0 first."""
+        """Return the epochs from which the value may be another one, 0 first."""
         if self.linear:
             return tuple(range(self.points[-1][0] + 1))
         return tuple(epoch for epoch, _ in self.points)
@@ -151,7 +151,7 @@ class Scheduled:
         return cls(tuple(stages))
 
     def at(self, epoch: int) -> Any:
-        """The operation in an epoch from 0 on."""
+        """Return the operation in an epoch from 0 on."""
         place = bisect_right(self.stages, epoch, key=lambda stage: stage[0])
         return self.stages[place - 1][1]
 

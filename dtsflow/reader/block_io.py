@@ -69,7 +69,9 @@ class PatientFile:
                 attempt += 1
 
     def descriptor(self, path: Path) -> int:
-        """A descriptor of `path`; that of another file is closed.
+        """Return a descriptor of `path`.
+
+        That of another file is closed.
 
         Raises:
             VolumeError: It cannot be opened.
@@ -119,7 +121,7 @@ class BlockReader:
 
     @property
     def retried(self) -> int:
-        """How often a read was tried again so far."""
+        """Return how often a read was tried again so far."""
         return self._file.retried
 
     def read(
@@ -151,7 +153,7 @@ class BlockReader:
 def checked_index(
     volumes: VolumeSet, block: int, memory: npt.NDArray[np.uint8], verify: Verify
 ) -> BlockIndex:
-    """The samples of block `block`, whose bytes are in `memory`.
+    """Return the samples of block `block`, whose bytes are in `memory`.
 
     Raises:
         BlockError: It is damaged.

@@ -32,7 +32,9 @@ class Ring:
         self._taken: deque[list[int]] = deque()  # start, end and 1 if free, oldest first
 
     def take(self, size: int) -> int | None:
-        """Where `size` bytes, at least 1, are free; None while nowhere.
+        """Return where `size` bytes, at least 1, are free.
+
+        None while nowhere.
 
         A size up to the capacity finds room at the latest when all others are freed.
         """
@@ -70,7 +72,7 @@ AHEAD_BYTES = 64 << 20  # beside two batches of mean size: what a short pause of
 
 
 def raw_bytes(images: RawSet, portions: Portions) -> int:
-    """Bytes that images read ahead occupy during a run, at most.
+    """Return the bytes that images read ahead occupy during a run, at most.
 
     Two batches of images of mean size and `AHEAD_BYTES`, or all images where these are
     fewer bytes; but any portion fits, also one of the largest images there are.
@@ -150,12 +152,12 @@ class RawStore:
 
     @property
     def threads(self) -> Sequence[threading.Thread]:
-        """The IO threads."""
+        """Return the IO threads."""
         return self._io.threads
 
     @property
     def retries(self) -> int:
-        """How often a read was tried again so far."""
+        """Return how often a read was tried again so far."""
         return self._io.retries
 
     def begin(self, epoch: EpochOrder, steps: range, timeout_s: float = 300.0) -> None:
@@ -171,7 +173,9 @@ class RawStore:
         self._shared.end()
 
     def gather(self, rows: Rows) -> Samples:
-        """The stored samples of `rows`, all valid; waits until they are there.
+        """Return the stored samples of `rows`, all valid.
+
+        Waits until they are there.
 
         Raises:
             VolumeError: An image could not be read.
@@ -184,7 +188,7 @@ class RawStore:
         self._shared.release(rows)
 
     def progress(self) -> str:
-        """How far reading has come, for the message of a stalled run."""
+        """Return how far reading has come, for the message of a stalled run."""
         return self._shared.progress()
 
     def close(self, *, wait: bool = True) -> None:
@@ -300,7 +304,7 @@ class _Shared:
         self._ring.clear()
 
     def _all_portions(self, table: RowTable, steps: range) -> Iterator[_Portion]:
-        """The portions of a pass that have an image, in their order."""
+        """Yield the portions of a pass that have an image, in their order."""
         of_batch = self._division.of_batch
         for number in range(steps.start * of_batch, steps.stop * of_batch):
             rows = self._division.rows_of(table, number)
@@ -308,7 +312,7 @@ class _Shared:
                 yield _Portion(number, rows, self._images)
 
     def _has_place(self, portion: _Portion) -> bool:
-        """Whether the portion has a place in the memory, or can be given one."""
+        """Tell whether the portion has a place in the memory, or can be given one."""
         if portion.start < 0:
             start = self._ring.take(portion.nbytes)
             if start is None:

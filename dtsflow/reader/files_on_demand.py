@@ -46,7 +46,7 @@ class ImageReader:
 
     @property
     def retried(self) -> int:
-        """How often a read was tried again so far."""
+        """Return how often a read was tried again so far."""
         return self._file.retried
 
     def read(self, sample_id: int, memory: npt.NDArray[np.uint8], stop: Callable[[], bool]) -> bool:
@@ -107,7 +107,7 @@ class SingleImages:
         """Nothing: each image is read for itself."""
 
     def read(self, block: int, place: int, *, stop: Callable[[], bool]) -> Samples:
-        """The sample `place` of `block`, in memory of its own.
+        """Return the sample `place` of `block`, in memory of its own.
 
         Raises:
             VolumeError: It cannot be read.
@@ -158,14 +158,14 @@ class ImageStore:
 
     @property
     def retries(self) -> int:
-        """How often a read was tried again so far."""
+        """Return how often a read was tried again so far."""
         return sum(reader.images.retried for reader in self._readers)
 
     def begin(self, epoch: EpochOrder, steps: range, timeout_s: float = 300.0) -> None:
         """Begin a pass; there is nothing to prepare."""
 
     def gather(self, rows: Rows) -> Samples:
-        """The stored samples of `rows`, all valid, in memory of their own.
+        """Return the stored samples of `rows`, all valid, in memory of their own.
 
         Raises:
             VolumeError: An image could not be read.
@@ -189,7 +189,7 @@ class ImageStore:
         """End a pass; nobody waits in it."""
 
     def progress(self) -> str:
-        """How far reading has come, for the message of a stalled run."""
+        """Return how far reading has come, for the message of a stalled run."""
         return "workers read images themselves"
 
     def close(self, *, wait: bool = True) -> None:
@@ -205,7 +205,7 @@ class ImageStore:
                     reader.lock.release()
 
     def _reader(self) -> "_Reader":
-        """The reader of the calling thread."""
+        """Return the reader of the calling thread."""
         if not hasattr(self._own, "reader"):
             with self._lock:
                 if self._ending.is_set():

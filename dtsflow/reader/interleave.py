@@ -39,7 +39,7 @@ class MixSpec:
     samples: int | None = None
 
     def merging(self, sizes: tuple[int, ...]) -> "Merging":
-        """How sources of so many chosen samples take turns.
+        """Return how sources of so many chosen samples take turns.
 
         Raises:
             PlanError: A source that has a weight has no samples.
@@ -63,10 +63,13 @@ class Merging(Protocol):
         """N: places of an epoch."""
 
     def before(self, place: int) -> tuple[int, ...]:
-        """How many of the first `place` places each source has; `place` ≤ N."""
+        """Return how many of the first `place` places each source has.
+
+        `place` ≤ N.
+        """
 
     def place(self, source: int, number: int) -> int:
-        """The place that a source's sample `number` has."""
+        """Return the place that a source's sample `number` has."""
 
     def turns(self, first: int, last: int) -> tuple[Ints, Ints]:
         """The source at each of the places [first, last), and its sample's number."""
@@ -88,13 +91,13 @@ class InProportion:
         return sum(self.sizes)
 
     def before(self, place: int) -> tuple[int, ...]:
-        """How many of the first `place` places each source has."""
+        """Return how many of the first `place` places each source has."""
         if len(self.sizes) == 1:
             return (place,)
         return tuple(self._before(source, place) for source in range(len(self.sizes)))
 
     def place(self, source: int, number: int) -> int:
-        """The place of a sample: how many samples have a smaller key."""
+        """Return the place of a sample: how many samples have a smaller key."""
         own = self.sizes[source]
         ahead = (
             self._ahead(source, other, number) // (2 * own)
@@ -134,7 +137,7 @@ class InProportion:
         return (2 * number + 1) * self.sizes[other] + self.sizes[source] - (other > source)
 
     def _all_ahead(self, source: int, other: int, start: int, stop: int) -> Ints:
-        """The samples of `other` ahead of each of the samples [start, stop)."""
+        """Return the samples of `other` ahead of each of the samples [start, stop)."""
         # Large numbers are Python's own, so that no product has more than 64 bits.
         whole, rest = divmod(self._ahead(source, other, start), 2 * self.sizes[source])
         steps = np.arange(stop - start, dtype=np.int64) * (2 * self.sizes[other])
@@ -162,7 +165,7 @@ class ByWeight:
 
     @cached_property
     def table(self) -> Ints:
-        """The source at each place of a thousand."""
+        """Return the source at each place of a thousand."""
         found = np.empty(THOUSAND, np.int64)
         has = [0] * len(self.weights)
         for place in range(THOUSAND):
@@ -176,7 +179,7 @@ class ByWeight:
         return found
 
     def before(self, place: int) -> tuple[int, ...]:
-        """How many of the first `place` places each source has."""
+        """Return how many of the first `place` places each source has."""
         thousands, inside = divmod(place, THOUSAND)
         return tuple(
             thousands * weight + int(count)
@@ -184,7 +187,7 @@ class ByWeight:
         )
 
     def place(self, source: int, number: int) -> int:
-        """The place that a source's sample `number` has."""
+        """Return the place that a source's sample `number` has."""
         thousands, inside = divmod(number, self.weights[source])
         return thousands * THOUSAND + int(np.flatnonzero(self.table == source)[inside])
 
@@ -197,7 +200,7 @@ class ByWeight:
 
     @cached_property
     def _counts(self) -> Ints:
-        """How many places each source has ahead of each place of a thousand."""
+        """Return how many places each source has ahead of each place of a thousand."""
         taken = self.table[:, None] == np.arange(len(self.weights))
         counts = np.zeros((THOUSAND + 1, len(self.weights)), np.int64)
         np.cumsum(taken, axis=0, out=counts[1:])

@@ -51,7 +51,10 @@ class SourceOrder:
 
     @cached_property
     def starts(self) -> Ints:
-        """Where each block of P begins in C; one entry more, the end."""
+        """Return where each block of P begins in C.
+
+        One entry more, the end.
+        """
         return np.concatenate(([0], np.cumsum(self.counts[self.blocks]))).astype(np.int64)
 
     @property
@@ -60,7 +63,7 @@ class SourceOrder:
         return int(self.starts[-1])
 
     def locate(self, positions: Ints) -> Located:
-        """Where the samples at these positions of C are stored."""
+        """Return where the samples at these positions of C are stored."""
         repeats, inside = np.divmod(positions, self.samples)
         if self.shuffled is None:
             turns = np.searchsorted(self.starts, inside, side="right") - 1
@@ -73,19 +76,19 @@ class SourceOrder:
         return Located(ids, self.first_block + blocks, places, repeats)
 
     def turns_of(self, start: int, stop: int) -> range:
-        """The turns of the blocks that hold a sample of C[start:stop]."""
+        """Return the turns of the blocks that hold a sample of C[start:stop]."""
         if start == stop:
             return range(0)
         return range(self._turn_at(start), self._turn_at(stop - 1) + 1)
 
     def starts_of(self, turns: Ints) -> Ints:
-        """Where the blocks of these turns begin in C."""
+        """Return where the blocks of these turns begin in C."""
         rounds, inside = np.divmod(turns, len(self.blocks))
         found: Ints = rounds * self.samples + self.starts[inside]
         return found
 
     def blocks_of(self, first: int, last: int) -> Ints:
-        """The blocks of the turns [first, last), each once, in their order."""
+        """Return the blocks of the turns [first, last), each once, in their order."""
         start, number = first % len(self.blocks), min(last - first, len(self.blocks))
         own = self.blocks[start : start + number]
         if len(own) < number:
@@ -94,7 +97,7 @@ class SourceOrder:
 
     @cached_property
     def _firsts(self) -> Ints:
-        """The number of each block's first sample."""
+        """Return the number of each block's first sample."""
         firsts: Ints = np.cumsum(self.counts) - self.counts
         return firsts
 
@@ -154,18 +157,21 @@ class Windows:
 
     @cached_property
     def cuts(self) -> Ints:
-        """The number of each window's first sample; one entry more, the end."""
+        """Return the number of each window's first sample.
+
+        One entry more, the end.
+        """
         if self._whole:
             return np.array([0, len(self)], np.int64)
         inner = self._source.starts_of(self._first_turns[1:-1]) - self._start
         return np.concatenate(([0], inner, [len(self)])).astype(np.int64)
 
     def window_of(self, number: int) -> int:
-        """The window of a sample."""
+        """Return the window of a sample."""
         return int(np.searchsorted(self.cuts, number, side="right")) - 1
 
     def blocks(self, window: int) -> Ints:
-        """The blocks of a window, each once, in this epoch's order."""
+        """Return the blocks of a window, each once, in this epoch's order."""
         first, last = self._first_turns[window : window + 2].tolist()
         return self._source.blocks_of(first, last)
 
@@ -186,13 +192,19 @@ class Windows:
 
     @cached_property
     def _first_turns(self) -> Ints:
-        """The first turn of each window; one entry more, the end."""
+        """Return the first turn of each window.
+
+        One entry more, the end.
+        """
         turns = self._source.turns_of(self._start, self._stop)
         sizes = window_sizes(len(turns), self._largest)
         return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64) + turns.start
 
     def _shuffled(self, window: int, permute: Permute) -> Ints:
-        """The permutation of one window; the last one asked for is kept."""
+        """Return the permutation of one window.
+
+        The last one asked for is kept.
+        """
         kept, shuffled = self._last  # one tuple, so that a racing thread sees a matching pair
         if kept == window:
             return shuffled
@@ -256,7 +268,7 @@ class LaneOrder:
         self._wraps = wraps
 
     def rows(self, numbers: Ints) -> LaneRows:
-        """The lane's rows with these numbers, which are consecutive."""
+        """Return the lane's rows with these numbers, which are consecutive."""
         found = LaneRows(*np.zeros((3, len(numbers)), np.int64))
         if not self._wraps:
             present = numbers < self._length
@@ -273,7 +285,7 @@ class LaneOrder:
         return found
 
     def legs(self, rows: range, lane: int) -> Iterator[Leg]:
-        """The windows that these rows of the lane come from, source by source.
+        """Yield the windows that these rows of the lane come from, source by source.
 
         A lane that wraps comes to its windows again. `lane` is who delivers them.
         """
@@ -297,7 +309,7 @@ class LaneOrder:
                 turn, window = turn + 1, 0
 
     def _stretches(self, numbers: Ints) -> LaneRows:
-        """The rows with these numbers, which ascend and lie within the lane."""
+        """Return the rows with these numbers, which ascend and lie within the lane."""
         found = LaneRows(*np.zeros((3, len(numbers)), np.int64))
         edges = (np.flatnonzero(np.diff(numbers) != 1) + 1).tolist()
         for start, stop in zip([0, *edges], [*edges, len(numbers)], strict=True):
@@ -311,7 +323,7 @@ class LaneOrder:
         return found
 
     def _own_before(self, row: int) -> list[int]:
-        """How many of the lane's rows before `row` each source has."""
+        """Return how many of the lane's rows before `row` each source has."""
         turn, inside = divmod(row, self._length) if self._wraps else (0, min(row, self._length))
         counts = self._merging.before(self._first + inside)
         return [

@@ -35,7 +35,7 @@ class MixedSource:
 
     @property
     def source(self) -> Source:
-        """Where it comes from."""
+        """Return where it comes from."""
         return LoadedImages(self.volume) if isinstance(self.volume, ImageLoader) else self.volume
 
     def scan(self, cache: Path | None = None) -> DataSet:
@@ -77,14 +77,17 @@ class Mix:
         return mixed({name: source.scan(cache) for name, source in self.sources.items()})
 
     def mixing(self, volumes: DataSet) -> MixSpec:
-        """How the sources of what `scan` gave take turns."""
+        """Return how the sources of what `scan` gave take turns."""
         assert isinstance(volumes, VolumeSet | MixedSet)
         weights = [source.weight for source in self.sources.values() if source.weight is not None]
         thousandths = tuple(round(THOUSAND * weight) for weight in weights)
         return MixSpec(tuple(self.sources), volumes.blocks_of_sources, thousandths, self.samples)
 
     def problem(self) -> str:
-        """What is wrong with the weights and how to mend it; empty if nothing is."""
+        """Return what is wrong with the weights and how to mend it.
+
+        Empty if nothing is.
+        """
         given = {name: source.weight for name, source in self.sources.items()}
         weights = {name: weight for name, weight in given.items() if weight is not None}
         if not weights:

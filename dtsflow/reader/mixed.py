@@ -25,12 +25,12 @@ class MixedStore:
 
     @property
     def threads(self) -> Sequence[threading.Thread]:
-        """The IO threads of all sources."""
+        """Return the IO threads of all sources."""
         return [thread for store in self._stores for thread in store.threads]
 
     @property
     def retries(self) -> int:
-        """How often a read was tried again so far."""
+        """Return how often a read was tried again so far."""
         return sum(store.retries for store in self._stores)
 
     def begin(self, epoch: EpochOrder, steps: range, timeout_s: float = 300.0) -> None:
@@ -39,7 +39,7 @@ class MixedStore:
             store.begin(epoch, steps, timeout_s)
 
     def gather(self, rows: Rows) -> Samples:
-        """The stored samples of `rows`, all valid and of one source.
+        """Return the stored samples of `rows`, all valid and of one source.
 
         Raises:
             VolumeError: One could not be read.
@@ -61,7 +61,7 @@ class MixedStore:
             store.end()
 
     def progress(self) -> str:
-        """How far reading has come, for the message of a stalled run."""
+        """Return how far reading has come, for the message of a stalled run."""
         return "; ".join(store.progress() for store in self._stores)
 
     def close(self, *, wait: bool = True) -> None:

@@ -49,7 +49,7 @@ class Shuffle(Enum):
 
     @property
     def has_windows(self) -> bool:
-        """Whether the samples of each window are permuted."""
+        """Tell whether the samples of each window are permuted."""
         return self in (Shuffle.WINDOWS, Shuffle.BLOCKS)
 
 
@@ -62,13 +62,13 @@ class Tail(Enum):
 
 
 def divisors(number: int) -> list[int]:
-    """All divisors of `number`, ascending."""
+    """Return all divisors of `number`, ascending."""
     low = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
     return low + [number // d for d in reversed(low) if d * d != number]
 
 
 def auto_lanes(batch_size: int) -> int:
-    """The largest divisor of the global batch that is at most 16."""
+    """Return the largest divisor of the global batch that is at most 16."""
     return max(lanes for lanes in range(1, MAX_AUTO_LANES + 1) if batch_size % lanes == 0)
 
 
@@ -127,7 +127,7 @@ class Order:
 
     @cached_property
     def sources(self) -> tuple[range, ...]:
-        """The blocks of each source."""
+        """Return the blocks of each source."""
         if self.mixing is None:
             return (range(len(self.counts)),)
         assert sum(self.mixing.blocks) == len(self.counts)
@@ -136,7 +136,7 @@ class Order:
 
     @cached_property
     def merging(self) -> Merging:
-        """The turns that the sources take."""
+        """Return the turns that the sources take."""
         if self.mixing is None:
             return InProportion(self._sizes)
         return self.mixing.merging(self._sizes)
@@ -148,12 +148,12 @@ class Order:
 
     @property
     def rounds(self) -> int:
-        """How often a source is begun in an epoch, at the most."""
+        """Return how often a source is begun in an epoch, at the most."""
         return max(self.rounds_of_sources)
 
     @cached_property
     def longest_runs(self) -> list[int]:
-        """The most samples of each source that any lane has."""
+        """Return the most samples of each source that any lane has."""
         before = np.array(
             [self.merging.before(lane * self.samples // self.lanes) for lane in range(self.lanes)]
             + [self.merging.before(self.samples)]
@@ -163,13 +163,13 @@ class Order:
 
     @cached_property
     def rounds_of_sources(self) -> list[int]:
-        """How often each source is begun in an epoch."""
+        """Return how often each source is begun in an epoch."""
         taken = self.merging.before(self.samples)
         return [-(-count // max(1, size)) for count, size in zip(taken, self._sizes, strict=True)]
 
     @cached_property
     def _sizes(self) -> tuple[int, ...]:
-        """The samples of each source."""
+        """Return the samples of each source."""
         return tuple(int(self.counts[own.start : own.stop].sum()) for own in self.sources)
 
     @property
@@ -184,11 +184,11 @@ class Order:
         return self.batch_size // self.lanes
 
     def lane_bounds(self, lane: int) -> tuple[int, int]:
-        """The slice of C that `lane` owns."""
+        """Return the slice of C that `lane` owns."""
         return lane * self.samples // self.lanes, (lane + 1) * self.samples // self.lanes
 
     def lanes_of(self, rank: int, size: int) -> range:
-        """The lanes of rank `rank` of `size`.
+        """Return the lanes of rank `rank` of `size`.
 
         Raises:
             PlanError: `size` does not divide the lanes; the message names sizes that
@@ -206,18 +206,21 @@ class Order:
 
     @property
     def planned_bytes(self) -> int:
-        """Bytes that the order of an epoch takes; only `full` keeps any."""
+        """Return the bytes that the order of an epoch takes.
+
+        Only `full` keeps any.
+        """
         if self.shuffle is not Shuffle.FULL:
             return 0
         return (SHUFFLED_BYTES + GROUPED_BYTES * (self.group > 1)) * int(self.counts.sum())
 
     @cached_property
     def first_ids(self) -> Ints:
-        """The sample_id of each block's first sample."""
+        """Return the sample_id of each block's first sample."""
         return np.concatenate(([0], np.cumsum(self.counts)[:-1])).astype(np.int64)
 
     def epoch(self, epoch: int) -> "EpochOrder":
-        """The order of one epoch."""
+        """Return the order of one epoch."""
         return EpochOrder(self, epoch)
 
 
@@ -265,11 +268,11 @@ class Rows:
         return len(self.ids)
 
     def only(self, rows: Ints) -> "Rows":
-        """The rows at these places alone."""
+        """Return the rows at these places alone."""
         return self._taken(rows)
 
     def draw_ids(self, stored: int) -> Ints | None:
-        """What addresses each row's draws, of a data set of `stored` samples.
+        """Return what addresses each row's draws, of a data set of `stored` samples.
 
         None where it is the sample_id of all; a sample that comes again has another.
         """
@@ -324,7 +327,7 @@ class EpochOrder:
         return self._locate(sources, positions, np.tile(lane_of, steps), own_numbers)
 
     def legs(self, steps: range, lane: int) -> list[Leg]:
-        """The windows that a lane's rows of `steps` come from, source by source.
+        """Return the windows that a lane's rows of `steps` come from, source by source.
 
         Those of a source come in their order. A lane that wraps comes to its windows
         again.
@@ -351,7 +354,7 @@ class EpochOrder:
 
     @cached_property
     def _sources(self) -> list[SourceOrder]:
-        """Each source with its samples in this epoch's order."""
+        """Return each source with its samples in this epoch's order."""
         order, found = self._order, []
         for number, own in enumerate(order.sources):
             counts = order.counts[own.start : own.stop]
@@ -376,7 +379,10 @@ class EpochOrder:
         return self._lanes[lane]
 
     def _delivered(self, lane: int) -> int:
-        """The lane that `lane` delivers: another one where it wraps and is empty."""
+        """Return the lane that `lane` delivers.
+
+        Another one where it wraps and is empty.
+        """
         start, stop = self._order.lane_bounds(lane)
         while self._order.tail is Tail.WRAP and start == stop:
             lane = (lane + 1) % self._order.lanes

@@ -12,7 +12,10 @@ from dtsflow.volume.datasets.pixels import RawPixels
 
 
 def pixel_store_bytes(pixels: RawPixels) -> int:
-    """Bytes that the set occupies during a run: it is there twice while it is read."""
+    """Return the bytes that the set occupies during a run.
+
+    It is there twice while it is read.
+    """
     return 2 * pixels.nbytes
 
 
@@ -36,7 +39,7 @@ class PixelStore:
         """Begin a pass; there is nothing to prepare."""
 
     def gather(self, rows: Rows) -> Samples:
-        """The stored samples of `rows`, all valid."""
+        """Return the stored samples of `rows`, all valid."""
         return Samples(
             self._memory,
             offsets=rows.ids * self._sample_bytes,
@@ -52,7 +55,7 @@ class PixelStore:
         """End a pass; nobody waits in it."""
 
     def progress(self) -> str:
-        """How far reading has come, for the message of a stalled run."""
+        """Return how far reading has come, for the message of a stalled run."""
         return "all samples are in memory"
 
     def close(self, *, wait: bool = True) -> None:
@@ -71,7 +74,7 @@ class SinglePixels:
         """Nothing: the set is compared with its digest when it is read."""
 
     def read(self, block: int, place: int, *, stop: Callable[[], bool]) -> Samples:  # noqa: ARG002  # there is one block, and nothing to wait for
-        """The sample `place`.
+        """Return the sample `place`.
 
         Raises:
             VolumeError: The files are not those that were planned, or cannot be read.

@@ -77,7 +77,7 @@ class SingleSamples:
         self._whole.add(block)
 
     def read(self, block: int, place: int, *, stop: Callable[[], bool] = never) -> Samples:
-        """The sample `place` of `block`, in memory of its own.
+        """Return the sample `place` of `block`, in memory of its own.
 
         Raises:
             BlockError: The block is damaged.
@@ -118,7 +118,7 @@ class Singles(Protocol):
         """Say that whoever read a block before has found it whole."""
 
     def read(self, block: int, place: int, *, stop: Callable[[], bool]) -> Samples:
-        """The sample `place` of `block`, in memory of its own.
+        """Return the sample `place` of `block`, in memory of its own.
 
         Raises:
             BlockError: The block is damaged.
@@ -128,7 +128,7 @@ class Singles(Protocol):
 
 
 def singles_of(data: DataSet) -> Singles:
-    """What reads single samples of a set of images or records."""
+    """Return what reads single samples of a set of images or records."""
     if isinstance(data, RecordSet):
         return SingleRecords(data)
     if isinstance(data, RawSet):
@@ -161,6 +161,6 @@ class _MixedSingles:
         return dataclasses.replace(samples, ids=samples.ids + self._mix.first_samples[source])
 
     def _locate(self, block: int) -> tuple[int, int]:
-        """The source that has a block, and the block's number in it."""
+        """Return the source that has a block, and the block's number in it."""
         source = self._mix.source_of(block)
         return source, block - int(self._mix.first_blocks[source])

@@ -103,7 +103,7 @@ class Reader:
         return self
 
     def source(self, volume: Source | None) -> Source:
-        """What is read: the mix, or without one `volume`.
+        """Return what is read: the mix, or without one `volume`.
 
         Raises:
             ConfigError: Both are configured, or neither is.
@@ -120,11 +120,16 @@ class Reader:
         return Mix(self.mix, self.mix_samples)
 
     def mixing(self, volumes: DataSet) -> MixSpec | None:
-        """How the sources of the mix take turns; None: there is no mix."""
+        """Return how the sources of the mix take turns.
+
+        None: there is no mix.
+        """
         return None if self.mix is None else Mix(self.mix, self.mix_samples).mixing(volumes)
 
     def arrange(self, found: DataSet, cache: Path | None = None) -> DataSet:
-        """What was found, in the order that `order_from` gives it; `cache` as in scan.
+        """Return what was found, in the order that `order_from` gives it.
+
+        `cache` as in scan.
 
         Raises:
             PlanError, VolumeError: It cannot give one.
@@ -132,7 +137,9 @@ class Reader:
         return found if self.order_from is None else arranged_as(found, self.order_from, cache)
 
     def choose(self, volumes: DataSet, order: Order, lanes: range, room: int) -> tuple[Mode, str]:
-        """The mode, and why; `room` is the memory that is allowed beside all else.
+        """Return the mode, and why.
+
+        `room` is the memory that is allowed beside all else.
 
         Raises:
             PlanError: A mode was asked for that cannot be.
@@ -263,7 +270,10 @@ class Reader:
             log.info("no index, so no checksum for each block: only the structure is verified")
 
     def _mixed(self, mix: MixedSet, order: Order, delivery: Ints, group: Group) -> MixedStore:
-        """A store for each source; this process alone has them."""
+        """Return a store for each source.
+
+        This process alone has them.
+        """
         stores: list[Store] = []
         try:
             for number, (source, needed) in enumerate(_parts(mix, order)):
@@ -290,7 +300,7 @@ class Reader:
     def _resident(
         self, volumes: VolumeSet, needed: Flags, deliveries: Sequence[Ints], group: Group
     ) -> ResidentStore:
-        """One memory for the ranks of a node, into which each reads its part."""
+        """Return one memory for the ranks of a node, into which each reads its part."""
         local = group.rank.local_index
         layout = Layout.of(volumes, needed, len(group.peers))
         memory = node_memory(group, layout.total_bytes)
@@ -313,14 +323,17 @@ def _parts(mix: MixedSet, order: Order) -> Iterator[tuple[DataSet, Flags]]:
 
 
 def _source_bytes(source: DataSet, needed: Flags) -> int:
-    """What the store of a source keeps; nothing of images that workers read."""
+    """Return what the store of a source keeps.
+
+    Nothing of images that workers read.
+    """
     if isinstance(source, RawPixels):
         return pixel_store_bytes(source)
     return resident_bytes(source, needed) if isinstance(source, VolumeSet) else 0
 
 
 def _raw_place(found: DataSet) -> Path:
-    """The first file or folder of a set that was not packed."""
+    """Return the first file or folder of a set that was not packed."""
     sources = found.sources if isinstance(found, MixedSet) else (found,)
     return next(one.paths[0] for one in sources if not isinstance(one, VolumeSet))
 

@@ -58,7 +58,9 @@ class StreamStore:
                 self._lanes[lane] = _Lane(self._set, left, self._memory)
 
     def gather(self, rows: Rows) -> Samples:
-        """The records of `rows`, all valid; reads up to them.
+        """Return the records of `rows`, all valid.
+
+        Reads up to them.
 
         Raises:
             VolumeError: One cannot be read, or is longer than its loader said.
@@ -82,7 +84,7 @@ class StreamStore:
             lane.ended = True
 
     def progress(self) -> str:
-        """How far reading has come, for the message of a stalled run."""
+        """Return how far reading has come, for the message of a stalled run."""
         places = ", ".join(f"{number}: {lane.next}" for number, lane in self._lanes.items())
         return f"next record of each lane: {places}"
 
@@ -159,7 +161,7 @@ def _delivered(epoch: EpochOrder, lane: int, first: int, step: int) -> Ints:
 
 
 def _by_lane(rows: Rows) -> Iterator[tuple[int, Ints]]:
-    """The lanes of consecutive rows in their order, each with its ids."""
+    """Yield the lanes of consecutive rows in their order, each with its ids."""
     edges = (np.flatnonzero(np.diff(rows.lanes)) + 1).tolist()
     for start, stop in zip([0, *edges], [*edges, len(rows)], strict=True):
         yield int(rows.lanes[start]), rows.ids[start:stop]

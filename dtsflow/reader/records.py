@@ -47,7 +47,7 @@ def window_share(portions: Portions, window_bytes: int) -> int:
 
 
 def _longest(lengths: Ints, portions: Portions, count: int, *, times: int = 1) -> int:
-    """What the longest records take, `count` of them and each so many times."""
+    """Return what the longest records take, `count` of them and each so many times."""
     if portions.selection is not None:
         lengths = lengths[portions.selection.ids]
     if portions.order.tail is Tail.WRAP:  # the same record may be there several times
@@ -137,7 +137,10 @@ def _key(rows: Rows) -> tuple[int, int]:
 
 
 def joined(records: Sequence[bytes], ids: Ints) -> Samples:
-    """Records in one memory, as a chunk of samples; they have no labels."""
+    """Return records in one memory, as a chunk of samples.
+
+    They have no labels.
+    """
     sizes = np.array([len(record) for record in records], np.int64)
     return Samples(
         np.frombuffer(b"".join(records), np.uint8),
@@ -178,7 +181,7 @@ class RecordStore:
         self._memory.begin()
 
     def gather(self, rows: Rows) -> Samples:
-        """The records of `rows`, all valid.
+        """Return the records of `rows`, all valid.
 
         Raises:
             VolumeError: One cannot be read, or is longer than its loader said.
@@ -196,7 +199,7 @@ class RecordStore:
         """End a pass; nobody waits in it."""
 
     def progress(self) -> str:
-        """How far reading has come, for the message of a stalled run."""
+        """Return how far reading has come, for the message of a stalled run."""
         return "workers read records themselves"
 
     def close(self, *, wait: bool = True) -> None:
@@ -207,7 +210,7 @@ class RecordStore:
             reader.close(wait=wait)
 
     def _reader(self) -> "_Reader":
-        """The reader of the calling thread."""
+        """Return the reader of the calling thread."""
         if not hasattr(self._own, "reader"):
             with self._lock:
                 if self._closed:
@@ -251,7 +254,9 @@ class SingleRecords:
         """Nothing: each record is read for itself."""
 
     def read(self, block: int, place: int, *, stop: Callable[[], bool]) -> Samples:
-        """The sample `place` of `block`; a stream is read up to it.
+        """Return the sample `place` of `block`.
+
+        A stream is read up to it.
 
         Raises:
             VolumeError: It cannot be read.

@@ -42,7 +42,7 @@ class Layout:
 
     @classmethod
     def of(cls, volumes: VolumeSet, needed: Flags, processes: int = 1) -> "Layout":
-        """The layout for the `needed` blocks, read by so many processes."""
+        """Return the layout for the `needed` blocks, read by so many processes."""
         offsets = np.full(len(volumes.counts), -1, np.int64)
         filled = np.flatnonzero(needed)
         nbytes = np.full(len(filled), BLOCK_BYTES, np.int64)
@@ -54,12 +54,15 @@ class Layout:
 
     @property
     def planned_bytes(self) -> int:
-        """Bytes of the blocks and the index; beside them the rest is nothing."""
+        """Return the bytes of the blocks and the index.
+
+        Beside them the rest is nothing.
+        """
         return self.blocks_bytes + self.samples * INDEX_BYTES
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of all that a table keeps."""
+        """Return the bytes of all that a table keeps."""
         return self.planned_bytes + self.processes * NOTE_BYTES + len(self.offsets)
 
 
@@ -103,7 +106,7 @@ class BlockTable:
         self._errors: dict[int, Exception] = {}
 
     def room(self, block: int) -> Bytes:
-        """Where a block lies."""
+        """Return where a block lies."""
         start = int(self._layout.offsets[block])
         return self.memory[start : start + self.volumes.span(block).nbytes]
 
@@ -138,13 +141,13 @@ class BlockTable:
 
     @property
     def missing(self) -> int:
-        """How many blocks are not there yet."""
+        """Return how many blocks are not there yet."""
         states = self.states[self._needed]
         return int(np.count_nonzero((states == MISSING) | (states == FAILED)))
 
     @property
     def total(self) -> int:
-        """How many blocks there will be."""
+        """Return how many blocks there will be."""
         return len(self._needed)
 
     def have_come(self, blocks: Ints) -> bool:
@@ -159,7 +162,10 @@ class BlockTable:
         return bool(states.all())
 
     def samples(self, ids: Ints, blocks: Ints, stands_for: Ints | None = None) -> Samples:
-        """These samples of blocks that have come; `stands_for` as in Samples."""
+        """Return these samples of blocks that have come.
+
+        `stands_for` as in Samples.
+        """
         return Samples(
             memory=self.memory,
             offsets=self._offsets[ids],
@@ -202,7 +208,7 @@ class BlockTable:
 
 
 def _cuts(layout: Layout) -> list[int]:
-    """Where the parts of a table's memory begin, all but the first."""
+    """Return where the parts of a table's memory begin, all but the first."""
     samples = layout.samples
     sizes = (layout.blocks_bytes, 8 * samples, 8 * samples, 4 * samples)
     return list(accumulate([*sizes, layout.processes * NOTE_BYTES]))
@@ -246,12 +252,12 @@ class ResidentStore:
 
     @property
     def threads(self) -> Sequence[threading.Thread]:
-        """The IO threads."""
+        """Return the IO threads."""
         return self._io.threads
 
     @property
     def retries(self) -> int:
-        """How often a read was tried again so far."""
+        """Return how often a read was tried again so far."""
         return self._io.retries
 
     def begin(self, epoch: EpochOrder, steps: range, timeout_s: float = 300.0) -> None:
@@ -264,7 +270,9 @@ class ResidentStore:
         """End a pass; whoever waits for a block may wait on, it will come."""
 
     def gather(self, rows: Rows) -> Samples:
-        """The stored samples of `rows`, all valid; waits until their blocks are there.
+        """Return the stored samples of `rows`, all valid.
+
+        Waits until their blocks are there.
 
         Raises:
             VolumeError: A block could not be read.
@@ -275,7 +283,7 @@ class ResidentStore:
         return table.samples(rows.ids, rows.blocks, rows.draw_ids(table.volumes.num_samples))
 
     def progress(self) -> str:
-        """How far reading has come, for the message of a stalled run."""
+        """Return how far reading has come, for the message of a stalled run."""
         table = self._shared.table
         return f"{table.missing} of {table.total} blocks are not read yet"
 
@@ -308,7 +316,10 @@ class _Shared:
                 self._is_complete = True
 
     def next_block(self) -> int | None:
-        """The block to read next; several threads may ask."""
+        """Return the block to read next.
+
+        Several threads may ask.
+        """
         with self.arrived:
             return None if self.closed else next(self._waiting, None)
 
@@ -353,7 +364,7 @@ def _read_blocks(shared: _Shared, reader: BlockReader) -> None:
 
 
 def node_share(needed: Flags, deliveries: Sequence[Ints], process: int) -> list[int]:
-    """What process number `process` reads of the `needed` blocks, in this order.
+    """Return what process number `process` reads of the `needed` blocks, in this order.
 
     All processes of a node call it with the same `deliveries`, the blocks that each of
     them needs, in order of need. A block goes to the one that needs it first, in turn

@@ -42,7 +42,7 @@ class Selection:
 
     @classmethod
     def of(cls, volumes: DataSet, ids: Ints) -> Self:
-        """The selection of these sample_ids, ascending and each once."""
+        """Return the selection of these sample_ids, ascending and each once."""
         starts = np.searchsorted(ids, volumes.first_ids).astype(np.int64)
         ends = np.searchsorted(ids, volumes.first_ids + volumes.counts).astype(np.int64)
         return cls(ids, ends - starts, starts, volumes.first_ids)
@@ -57,7 +57,7 @@ class Selection:
         return dataclasses.replace(rows, ids=ids, places=places)
 
     def places(self, block: int) -> Ints:
-        """The chosen samples of a block, by their index in it, ascending."""
+        """Return the chosen samples of a block, by their index in it, ascending."""
         start = int(self.starts[block])
         own: Ints = self.ids[start : start + int(self.counts[block])]
         return own - int(self.first_ids[block])
@@ -92,7 +92,7 @@ class RowTable:
         self._lock = threading.Lock()
 
     def rows(self, step: int, first: int = 0, count: int | None = None) -> Rows:
-        """Where this rank's rows of global batch `step` come from.
+        """Return where this rank's rows of global batch `step` come from.
 
         Only `count` of them from `first` on, or as many as there are.
         """
@@ -144,17 +144,17 @@ class Portions:
         return -(-self.rows // self.chunk_rows)
 
     def table(self, epoch: EpochOrder) -> RowTable:
-        """The rows of an epoch."""
+        """Return the rows of an epoch."""
         return RowTable(epoch, self.lanes, self.rows, self.selection)
 
     def rows_of(self, table: RowTable, portion: int) -> Rows:
-        """The rows of a portion, counted from the epoch's beginning."""
+        """Return the rows of a portion, counted from the epoch's beginning."""
         step, inside = divmod(portion, self.of_batch)
         first = inside * self.chunk_rows
         return table.rows(step, first, self.chunk_rows)
 
     def locate(self, rows: Rows) -> tuple[Ints, Ints]:
-        """The portion of each row, and the row's number in it."""
+        """Return the portion of each row, and the row's number in it."""
         lane_rows = self.order.lane_rows
         step, number = np.divmod(rows.numbers, lane_rows)
         row = (rows.lanes - self.lanes.start) * lane_rows + number
@@ -182,7 +182,9 @@ class OwnPlaces:
         return sum(len(run) for run in self._runs)
 
     def of(self, rows: Rows) -> Ints:
-        """The number of each row's sample; -1 where it is none of the rank's own.
+        """Return the number of each row's sample.
+
+        -1 where it is none of the rank's own.
 
         That is a missing row, or one that an empty lane takes from another rank's.
         """
@@ -198,7 +200,7 @@ class OwnPlaces:
 
     @cached_property
     def _runs(self) -> list[range]:
-        """What the lanes own of the C of each source."""
+        """Return what the lanes own of the C of each source."""
         merging = self._order.merging
         ends = (
             self._order.lane_bounds(self._lanes[0])[0],

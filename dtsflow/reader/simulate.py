@@ -45,7 +45,7 @@ class Simulation:
 
     @property
     def data_bytes(self) -> int:
-        """Bytes of the blocks that hold samples, each once."""
+        """Return the bytes of the blocks that hold samples, each once."""
         return int((self.order.counts > 0).sum()) * self.block_bytes
 
     @cached_property
@@ -59,7 +59,7 @@ class Simulation:
 
     @cached_property
     def streamed_bytes(self) -> Ints:
-        """Bytes that each rank reads in the first epoch when it streams."""
+        """Return the bytes that each rank reads in the first epoch when it streams."""
         return self._of_ranks(lane_blocks(self.order)) * self.block_bytes
 
     @cached_property
@@ -109,7 +109,10 @@ def _bounds(order: Order, lanes: Ints) -> tuple[Ints, Ints]:
 
 
 def _delivered_lanes(order: Order) -> Ints:
-    """The lane whose samples each lane delivers: another one where it wraps, empty."""
+    """Return the lane whose samples each lane delivers.
+
+    Another one where it wraps, empty.
+    """
     lanes = np.arange(order.lanes, dtype=np.int64)
     filled = np.flatnonzero(_lane_samples(order))
     if order.tail is not Tail.WRAP:
@@ -118,7 +121,7 @@ def _delivered_lanes(order: Order) -> Ints:
 
 
 def _starts(order: Order, epoch: int) -> Ints:
-    """Where each block begins in C, and where the last ends."""
+    """Return where each block begins in C, and where the last ends."""
     counts = order.counts[order.counts > 0]
     if order.shuffle is Shuffle.BLOCKS:
         where = {"seed": order.seed, "epoch": epoch, "phase": order.phase}
@@ -127,6 +130,6 @@ def _starts(order: Order, epoch: int) -> Ints:
 
 
 def _turns(starts: Ints, first: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """The first block of each stretch of C, and one more than its last."""
+    """Return the first block of each stretch of C, and one more than its last."""
     turn = np.searchsorted(starts, first, side="right") - 1
     return turn, np.where(first < stop, np.searchsorted(starts, stop, side="left"), turn)

@@ -53,16 +53,16 @@ class Samples:
 
     @property
     def draw_ids(self) -> Ints:
-        """What the draws of each sample are addressed by."""
+        """Return what the draws of each sample are addressed by."""
         return self.ids if self.stands_for is None else self.stands_for
 
     def data(self, number: int) -> memoryview:
-        """The stored bytes of sample `number` of this chunk, not copied."""
+        """Return the stored bytes of sample `number` of this chunk, not copied."""
         start = int(self.offsets[number])
         return self.memory[start : start + int(self.sizes[number])].data
 
     def only(self, numbers: Ints) -> "Samples":
-        """The samples with these numbers alone, numbered anew."""
+        """Return the samples with these numbers alone, numbered anew."""
         refused = {
             place: self.refused[number]
             for place, number in enumerate(numbers.tolist() if self.refused else ())
@@ -86,7 +86,7 @@ class Store(Protocol):
 
     @property
     def threads(self) -> Sequence[threading.Thread]:
-        """The IO threads."""
+        """Return the IO threads."""
 
     def begin(self, epoch: EpochOrder, steps: range, timeout_s: float = 300.0) -> None:
         """Begin a pass over some steps of an epoch; the pass before must be over.
@@ -96,7 +96,9 @@ class Store(Protocol):
         """
 
     def gather(self, rows: Rows) -> Samples:
-        """The stored samples of `rows`, all valid; waits until they are there.
+        """Return the stored samples of `rows`, all valid.
+
+        Waits until they are there.
 
         They stay until the rows are released. Rows of one call are consecutive.
 
@@ -112,11 +114,11 @@ class Store(Protocol):
         """End the pass, and wake everyone who waits in it."""
 
     def progress(self) -> str:
-        """How far reading has come, for the message of a stalled run."""
+        """Return how far reading has come, for the message of a stalled run."""
 
     @property
     def retries(self) -> int:
-        """How often a read was tried again so far."""
+        """Return how often a read was tried again so far."""
 
     def close(self, *, wait: bool = True) -> None:
         """End the IO threads, wake every waiter, and wait until they are gone."""
@@ -142,7 +144,7 @@ class Counting(Protocol):
 
     @property
     def retried(self) -> int:
-        """How often a read was tried again so far."""
+        """Return how often a read was tried again so far."""
 
 
 AnyReader = TypeVar("AnyReader", bound=Counting)
@@ -185,7 +187,7 @@ class IoThreads(Generic[AnyReader]):
 
     @property
     def retries(self) -> int:
-        """How often a read was tried again so far."""
+        """Return how often a read was tried again so far."""
         return sum(reader.retried for reader in self._readers)
 
     def close(self, *, wait: bool = True) -> None:

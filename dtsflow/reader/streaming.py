@@ -42,7 +42,7 @@ def slot_blocks(order: Order) -> list[int]:
 
 
 def _slot_blocks(ascending: Ints, most: int, window: int, *, begins_again: bool) -> int:
-    """The most blocks of a window in a run of `most` samples of one source."""
+    """Return the most blocks of a window in a run of `most` samples of one source."""
     counts = ascending[ascending > 0]
     if not most:
         return 0
@@ -55,7 +55,7 @@ def _slot_blocks(ascending: Ints, most: int, window: int, *, begins_again: bool)
 
 
 def streaming_bytes(order: Order, lanes: range) -> int:
-    """Bytes that the windows of these lanes occupy during a run."""
+    """Return the bytes that the windows of these lanes occupy during a run."""
     return len(lanes) * SLOTS * sum(slot_blocks(order)) * BLOCK_BYTES
 
 
@@ -124,7 +124,10 @@ class _Queue:
 
     @property
     def wants(self) -> int | None:
-        """The row that the next load is for; None where nothing can be loaded now."""
+        """Return the row that the next load is for.
+
+        None where nothing can be loaded now.
+        """
         if self._loading == len(self._legs) or self._loading - SLOTS in self.windows:
             return None
         return self._legs[self._loading].leg.row
@@ -176,12 +179,12 @@ class StreamingStore:
 
     @property
     def threads(self) -> Sequence[threading.Thread]:
-        """The IO threads."""
+        """Return the IO threads."""
         return self._io.threads
 
     @property
     def retries(self) -> int:
-        """How often a read was tried again so far."""
+        """Return how often a read was tried again so far."""
         return self._io.retries
 
     def begin(self, epoch: EpochOrder, steps: range, timeout_s: float = 300.0) -> None:
@@ -209,7 +212,9 @@ class StreamingStore:
         self._shared.end()
 
     def gather(self, rows: Rows) -> Samples:
-        """The stored samples of `rows`, all valid; waits until they are there.
+        """Return the stored samples of `rows`, all valid.
+
+        Waits until they are there.
 
         Raises:
             VolumeError: A block could not be read.
@@ -222,7 +227,7 @@ class StreamingStore:
         self._shared.release(rows)
 
     def progress(self) -> str:
-        """How far reading has come, for the message of a stalled run."""
+        """Return how far reading has come, for the message of a stalled run."""
         return self._shared.progress()
 
     def close(self, *, wait: bool = True) -> None:
@@ -395,7 +400,10 @@ class _Shared:
                 self._changed.notify_all()
 
     def _parts(self, rows: Rows) -> Iterator[tuple[_Queue, int, Ints]]:
-        """The windows that rows lie in, and which rows; in order in each queue."""
+        """Yield the windows that rows lie in, and which rows.
+
+        In order in each queue.
+        """
         queues = self._queues
         for (lane, source), own in _by_queue(rows):
             queue = queues.get((lane, source))
@@ -429,14 +437,14 @@ class _Load:
 
 
 def _all_wanted(legs: Mapping[_Key, Sequence[Leg]]) -> dict[_Key, list[_Wanted]]:
-    """The legs, for all of their rows."""
+    """Return the legs, for all of their rows."""
     return {key: [_Wanted(leg, leg.last - leg.first) for leg in own] for key, own in legs.items()}
 
 
 def _wanted_for(
     legs: Mapping[_Key, Sequence[Leg]], pages: Iterable[Rows]
 ) -> dict[_Key, list[_Wanted]]:
-    """The legs that some rows lie in, with no blocks but theirs."""
+    """Return the legs that some rows lie in, with no blocks but theirs."""
     rows = {key: np.zeros(len(own), np.int64) for key, own in legs.items()}
     pairs: dict[_Key, list[Ints]] = {key: [] for key in legs}  # a leg and a block in one
     firsts = {key: np.array([leg.first for leg in own], np.int64) for key, own in legs.items()}
@@ -452,7 +460,7 @@ def _wanted_for(
 
 
 def _thinned(legs: Sequence[Leg], rows: Ints, pairs: Sequence[Ints]) -> list[_Wanted]:
-    """The legs that have rows, with the blocks that they are paired with."""
+    """Return the legs that have rows, with the blocks that they are paired with."""
     joined = np.concatenate([np.empty(0, np.int64), *pairs])
     of_legs, blocks = joined >> _BLOCK_BITS, joined & (1 << _BLOCK_BITS) - 1
     return [
@@ -466,7 +474,7 @@ def _thinned(legs: Sequence[Leg], rows: Ints, pairs: Sequence[Ints]) -> list[_Wa
 
 
 def _by_queue(rows: Rows) -> Iterator[tuple[_Key, Ints]]:
-    """The rows of each lane and source, in their order."""
+    """Yield the rows of each lane and source, in their order."""
     every = np.arange(len(rows))
     for run in _runs(rows.lanes):
         lane = int(rows.lanes[run.start])
@@ -479,14 +487,14 @@ def _by_queue(rows: Rows) -> Iterator[tuple[_Key, Ints]]:
 
 
 def _runs(values: Ints) -> Iterator[slice]:
-    """The stretches of equal values."""
+    """Yield the stretches of equal values."""
     edges = (np.flatnonzero(np.diff(values)) + 1).tolist()
     for start, stop in zip([0, *edges], [*edges, len(values)], strict=True):
         yield slice(start, stop)
 
 
 def _spans_too_many(parts: Sequence[tuple[_Queue, int, Ints]]) -> bool:
-    """Whether rows of some queue lie in more windows than it has slots.
+    """Tell whether rows of some queue lie in more windows than it has slots.
 
     Then the first of them would be in the way of the last, for all are held until the
     rows are written: such samples are copied out. It takes windows of a few rows.

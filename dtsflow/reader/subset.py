@@ -43,7 +43,9 @@ class Subset:
 
 
 def select(volumes: DataSet, subset: Subset | None) -> Selection | None:
-    """The samples of `volumes` that `subset` chooses; None if those are all.
+    """Return the samples of `volumes` that `subset` chooses.
+
+    None if those are all.
 
     Reads the list of ids, and for classes and fraction the index of every block.
 
@@ -70,7 +72,9 @@ def select(volumes: DataSet, subset: Subset | None) -> Selection | None:
 
 
 def ranks(ids: Ints) -> npt.NDArray[np.uint64]:
-    """The rank of each sample where some are to be taken: those of the least are.
+    """Return the rank of each sample where some are to be taken.
+
+    Those of the least are.
 
     It is output number `id` of SplitMix64 from state 0 (Steele, Lea and Flood, 2014):
     it looks like chance, is another for every id, and depends on nothing else.
@@ -108,7 +112,7 @@ def _of_classes(
 
 
 def _labels_of(word: Class, named: Mapping[str, list[int]], volumes: DataSet) -> list[int]:
-    """The labels that a class's name or number means."""
+    """Return the labels that a class's name or number means."""
     if isinstance(word, str) and named:
         if word in named:
             return named[word]
@@ -128,7 +132,7 @@ def _labels_of(word: Class, named: Mapping[str, list[int]], volumes: DataSet) ->
 
 
 def _listed(path: str, samples: int) -> Ints:
-    """The ids that a file lists, ascending."""
+    """Return the ids that a file lists, ascending."""
     where = f"reader.subset.ids: {path}"
     found: dict[int, int] = {}  # with the line of each
     for line, text in enumerate(_read(path).splitlines(), 1):

@@ -81,19 +81,22 @@ def compare(paths: Sequence[Path], by: str = SPEED) -> Comparison:
 
 
 def settings_of(overrides: Sequence[str]) -> Settings:
-    """What overrides set, by key; a group's option is a value, too."""
+    """Return what overrides set, by key.
+
+    A group's option is a value, too.
+    """
     pairs = (override.partition("=") for override in overrides)
     return {key.lstrip("+"): value for key, _, value in pairs}
 
 
 def differing(settings: Sequence[Settings]) -> list[str]:
-    """The keys that not all have, or not with the same value."""
+    """Return the keys that not all have, or not with the same value."""
     keys = dict.fromkeys(key for of_run in settings for key in of_run)
     return [key for key in keys if len({of_run.get(key) for of_run in settings}) > 1]
 
 
 def less_is_better(figure: str) -> bool:
-    """Whether a smaller one of these figures is the better one."""
+    """Tell whether a smaller one of these figures is the better one."""
     return figure.endswith(_LESS_IS_BETTER)
 
 
@@ -130,7 +133,7 @@ def _row(folder: Path, settings: Settings) -> Row:
 
 
 def _configured(folder: Path) -> Settings:
-    """Every key of a run's configuration with its value, as text."""
+    """Return every key of a run's configuration with its value, as text."""
     if not (folder / CONFIG).is_file():
         return {}  # a job that was never begun
     try:
@@ -154,7 +157,9 @@ def _flatten(node: Any, place: str, flat: Settings) -> None:
 
 
 def _figures(path: Path) -> dict[str, float]:
-    """The figures of a report; none where there is no report.
+    """Return the figures of a report.
+
+    None where there is no report.
 
     Raises:
         ConfigError: It is no report of a run.
@@ -261,5 +266,5 @@ def _cut(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: i
 
 
 def _ascii(text: str) -> str:
-    """The text with what the font has no letters for as `?`."""
+    """Return the text with what the font has no letters for as `?`."""
     return text.encode("ascii", "replace").decode("ascii")

@@ -27,7 +27,10 @@ _CLEAR = Path("/proc/self/clear_refs")
 
 
 def resident_bytes() -> int:
-    """Bytes resident now; the peak so far where the system does not tell."""
+    """Return the bytes resident now.
+
+    The peak so far where the system does not tell.
+    """
     return _status("VmRSS") or peak_bytes()
 
 
@@ -38,7 +41,7 @@ def reset_peak() -> None:
 
 
 def peak_bytes() -> int:
-    """The most bytes that were resident since `reset_peak`, or ever."""
+    """Return the most bytes that were resident since `reset_peak`, or ever."""
     if found := _status("VmHWM"):
         return found
     unit = 1 if sys.platform == "darwin" else 1024  # getrusage: bytes on macOS, KiB on Linux
@@ -111,7 +114,7 @@ def _phase(plan: Plan, counters: Counters, name: str) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """The versions of what decides speed and pixels."""
+    """Return the versions of what decides speed and pixels."""
     found = {"python": platform.python_version(), "libjpeg-turbo": turbo_version() or "none"}
     for package in _PACKAGES:
         try:
@@ -173,7 +176,7 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 
 def _counted_before(report: Mapping[str, Any], broadcast: Container[str]) -> dict[str, int]:
-    """What a rank after the first has of rows that the first one has, too."""
+    """Return what a rank after the first has of rows that the first one has, too."""
     phases = [one for name, one in report["phases"].items() if name in broadcast]
     return {name: sum(one[name] for one in phases) for name in _SUMS}
 
@@ -206,5 +209,8 @@ def _digest(digests: Sequence[Mapping[str, Any]], broadcast: Container[str]) -> 
 
 
 def _same(sequences: Sequence[str], ranks: int) -> str | None:
-    """The one that all ranks have; None if they differ."""
+    """Return the one that all ranks have.
+
+    None if they differ.
+    """
     return sequences[0] if len(sequences) == ranks and len(set(sequences)) == 1 else None

@@ -98,11 +98,11 @@ class SweepFolder:
             raise ConfigError(told) from error
 
     def folder(self, job: Job) -> Path:
-        """The run folder of a job."""
+        """Return the run folder of a job."""
         return self.path / str(job.number)
 
     def is_finished(self, job: Job) -> bool:
-        """Whether the job came to its end."""
+        """Tell whether the job came to its end."""
         return (self.folder(job) / REPORT).exists()
 
     def begin(self, job: Job) -> None:
@@ -121,12 +121,18 @@ class SweepFolder:
         (self.folder(job) / ERROR).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
     def failure(self, job: Job) -> str:
-        """What the job failed with, as one line; empty if it did not."""
+        """Return what the job failed with, as one line.
+
+        Empty if it did not.
+        """
         return read_failure(self.folder(job))
 
 
 def read_failure(folder: Path) -> str:
-    """What the run in `folder` failed with, as one line; empty if nothing is kept."""
+    """Return what the run in `folder` failed with, as one line.
+
+    Empty if nothing is kept.
+    """
     try:
         told = json.loads((folder / ERROR).read_text(encoding="utf-8"))
         return " ".join(f"{told['error']}: {told['message']}".split())
@@ -135,7 +141,9 @@ def read_failure(folder: Path) -> str:
 
 
 def read_jobs(folder: Path) -> tuple[Job, ...]:
-    """The jobs that the sweep in `folder` lists; none where there is no sweep.
+    """Return the jobs that the sweep in `folder` lists.
+
+    None where there is no sweep.
 
     Raises:
         ConfigError: Its list cannot be read.

@@ -42,7 +42,7 @@ class Substitutes:
     def instead_of(
         self, block: int, place: int, *, is_damaged: bool, stop: Callable[[], bool]
     ) -> Iterator[Samples]:
-        """All other samples one by one, those to be preferred first.
+        """Yield all other samples one by one, those to be preferred first.
 
         That is the rest of the bad sample's block, in a circle from its place on; then
         the blocks after it, in a circle through the volumes, each from its first sample
@@ -68,11 +68,11 @@ class Substitutes:
 
     @property
     def whence(self) -> str:
-        """What they are chosen from, in words."""
+        """Return what they are chosen from, in words."""
         return "the data set" if self._selection is None else "reader.subset"
 
     def are_all_in(self, block: int) -> bool:
-        """Whether no other block has a sample that is read."""
+        """Tell whether no other block has a sample that is read."""
         chosen = self._volumes if self._selection is None else self._selection
         return np.count_nonzero(chosen.counts) == 1 and bool(chosen.counts[block])
 
@@ -146,7 +146,7 @@ class BadSample:
 
     @property
     def named(self) -> str:
-        """Its place, its label if it has one, and its id, in words."""
+        """Return its place, its label if it has one, and its id, in words."""
         label = "" if self.label is None else f"label {self.label}, "
         return f"{self.where} ({label}sample_id {self.sample_id})"
 
@@ -211,7 +211,10 @@ class RowWriter:
         self._enter(samples, zone, places)
 
     def of_batch(self, step: int) -> list[BadSample]:
-        """The bad samples of a filled batch, by row; they are given once."""
+        """Return the bad samples of a filled batch, by row.
+
+        They are given once.
+        """
         with self._lock:
             found = self._found.pop(step, [])
         return sorted(found, key=lambda sample: sample.row)
@@ -268,7 +271,7 @@ class RowWriter:
 
 
 def _refusal(bad: BadSample, *, is_refused: bool, is_record: bool) -> DtsflowError:
-    """The error that a bad sample ends the run with."""
+    """Return the error that a bad sample ends the run with."""
     if is_refused:
         return BlockError(bad.reason)
     if is_record:

@@ -110,7 +110,7 @@ class BatchOperations:
             )
 
     def _choose(self, step: int, position: int, zone: Zone) -> Params:
-        """The parameters of one operation, a row for each lane."""
+        """Return the parameters of one operation, a row for each lane."""
         operation, address = self._operations[position], self._address
         draws = batch_draws(
             seed=address.seed,

@@ -30,10 +30,13 @@ class Sharing(Protocol):
     """Decodes each sample once for several outputs."""
 
     def examine(self, samples: Samples) -> tuple[ProbedSamples, Bad]:
-        """What the headers of samples tell; and which are bad, then all is in vain."""
+        """Return what the headers of samples tell.
+
+        And which are bad, then all is in vain.
+        """
 
     def jpegs(self, examined: ProbedSamples) -> npt.NDArray[np.bool_]:
-        """Which samples can be decoded at a part of their size."""
+        """Return which samples can be decoded at a part of their size."""
 
     def run(self, examined: ProbedSamples, outputs: Sequence[Output]) -> Bad:
         """Write all outputs, but the rows of the bad samples that it gives."""
@@ -113,7 +116,7 @@ class CachingEngine:
         return {int(rest[number]): error for number, error in found.items()}
 
     def probe(self, samples: Samples) -> Bad:
-        """The samples whose headers say that they are bad."""
+        """Return the samples whose headers say that they are bad."""
         return self._engine.probe(samples)
 
     def copy(
@@ -176,14 +179,14 @@ class CachingEngine:
     def _outputs(
         self, examined: ProbedSamples, address: Address, zone: Zone, places: Places
     ) -> tuple[list[Output], Bad]:
-        """The rows of the epoch at hand."""
+        """Return the rows of the epoch at hand."""
         rows = {name: rows_of(zone, name, places) for name in self._chains}
         return self._drawn(examined, address, rows, [one.whole for one in self._chains.values()])
 
     def _outputs_ahead(
         self, examined: ProbedSamples, address: Address, kept: Ints
     ) -> tuple[list[Output], Bad]:
-        """The rows of a later one, in places of the store."""
+        """Return the rows of a later one, in places of the store."""
         rows = {name: self._layout.rows(name, self._store, kept) for name in self._chains}
         return self._drawn(examined, address, rows, [one.head for one in self._chains.values()])
 
@@ -205,6 +208,6 @@ class CachingEngine:
 
 
 def _only(examined: ProbedSamples, chosen: Ints) -> ProbedSamples:
-    """The samples with these numbers alone, numbered anew."""
+    """Return the samples with these numbers alone, numbered anew."""
     handed = np.flatnonzero(np.isin(chosen, examined.handed))
     return ProbedSamples(examined.samples.only(chosen), examined.shapes[chosen], handed)

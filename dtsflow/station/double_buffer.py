@@ -88,16 +88,16 @@ class DoubleBuffer:
 
     @property
     def steps(self) -> range:
-        """The batches of this pass."""
+        """Return the batches of this pass."""
         return self._steps
 
     @property
     def first_step(self) -> int:
-        """The first batch of this pass."""
+        """Return the first batch of this pass."""
         return self._steps[0]
 
     def wait(self, timeout_s: float, progress: Callable[[], str] = lambda: "") -> int:
-        """The step of the oldest batch not yet drained, once it is filled.
+        """Return the step of the oldest batch not yet drained, once it is filled.
 
         `progress` says more about the workers' side, for the message of a stall.
 
@@ -115,7 +115,10 @@ class DoubleBuffer:
             return self._steps[self._drained]
 
     def _is_ready(self) -> bool:
-        """Whether the oldest batch is full; raises when it never will be."""
+        """Tell whether the oldest batch is full.
+
+        Raises when it never will be.
+        """
         if self._closed:
             raise ClosedError("This pass over the epoch has ended: begin another.")
         if self._filled > self._drained:
@@ -142,7 +145,7 @@ class DoubleBuffer:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the pass has ended."""
+        """Tell whether the pass has ended."""
         return self._closed
 
     def close(self) -> None:

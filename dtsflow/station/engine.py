@@ -41,7 +41,7 @@ class StageTimes:
 
     @classmethod
     def sum_of(cls, parts: Iterable["StageTimes"]) -> "StageTimes":
-        """The times of several workers together."""
+        """Return the times of several workers together."""
         total = cls()
         for part in parts:
             total.read += part.read
@@ -73,7 +73,10 @@ class Engine(Protocol):
         """
 
     def probe(self, samples: Samples) -> Bad:
-        """The samples that are bad whatever is drawn for them: not even headers."""
+        """Return the samples that are bad whatever is drawn for them.
+
+        Not even headers.
+        """
 
 
 def fill_others(  # what `fill` takes, and the bad ones
@@ -88,7 +91,7 @@ def fill_others(  # what `fill` takes, and the bad ones
 
 
 def too_big(sizes: Sequence[Places]) -> Bad:
-    """The samples that become absurdly big on their way, as a thin one may.
+    """Return the samples that become absurdly big on their way, as a thin one may.
 
     That is, of more than `MAX_PIXELS` before some operation.
     """
@@ -123,12 +126,15 @@ class View:
     def of(
         cls, branch: Branch, fused: FusedProgram | None, core: ModuleType | None = None
     ) -> "View":
-        """The programs of a chain; the compiled `core` draws what it can."""
+        """Return the programs of a chain.
+
+        The compiled `core` draws what it can.
+        """
         return cls(branch.program(core), fused, cuts(branch.operations))
 
 
 def cuts(operations: tuple[Operation, ...]) -> bool:
-    """Whether a chain begins with a window of the image."""
+    """Tell whether a chain begins with a window of the image."""
     return bool(operations) and isinstance(operations[0], Lowered) and operations[0].step in _CUTS
 
 

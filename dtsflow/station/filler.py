@@ -56,7 +56,7 @@ class CachedPass:
         return np.flatnonzero(~is_held)
 
     def numbered(self, rows: Rows, samples: Samples) -> Samples:
-        """The samples of rows, with the numbers that the store knows them by."""
+        """Return the samples of rows, with the numbers that the store knows them by."""
         return replace(samples, numbers=self.store.numbers(rows))
 
 

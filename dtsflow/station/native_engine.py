@@ -159,11 +159,11 @@ class NativeEngine:
         return bad
 
     def probe(self, samples: Samples) -> Bad:
-        """The samples whose headers say that they are bad."""
+        """Return the samples whose headers say that they are bad."""
         return self.examine(samples)[2]
 
     def jpegs(self, samples: Samples, handed: Places) -> npt.NDArray[np.bool_]:
-        """Which samples can be decoded at a part of their size."""
+        """Return which samples can be decoded at a part of their size."""
         found = np.ones(len(samples), np.bool_)
         for number in handed:
             found[number] = self._decoder.scales(samples.data(int(number)))
@@ -250,7 +250,7 @@ class NativeEngine:
 
 
 def rows_of(zone: Zone, name: str, places: Places) -> Rows:
-    """The rows `places` of a field, for the core."""
+    """Return the rows `places` of a field, for the core."""
     field = zone.field(name)
     row_bytes = field.stored.nbytes // len(field.stored)
     offsets = field.offset + places * row_bytes
@@ -299,12 +299,15 @@ class SharedDecode:
         )
 
     def examine(self, samples: Samples) -> tuple[ProbedSamples, Bad]:
-        """What the headers of samples tell; and which are bad, then all is in vain."""
+        """Return what the headers of samples tell.
+
+        And which are bad, then all is in vain.
+        """
         shapes, handed, bad = self._main.examine(samples)
         return ProbedSamples(samples, shapes, handed), bad
 
     def jpegs(self, examined: ProbedSamples) -> npt.NDArray[np.bool_]:
-        """Which samples can be decoded at a part of their size."""
+        """Return which samples can be decoded at a part of their size."""
         return self._main.jpegs(examined.samples, examined.handed)
 
     def run(self, examined: ProbedSamples, outputs: Sequence[Output]) -> Bad:
@@ -379,7 +382,10 @@ class SharedDecode:
     def _decoded(
         self, examined: ProbedSamples, numbers: Places, needed: npt.NDArray[np.void], scale: int
     ) -> tuple[EncodedSamples, Numbers]:
-        """The windows `needed` of samples as pixels in the scratch; their status."""
+        """Return the windows `needed` of samples as pixels in the scratch.
+
+        Their status.
+        """
         samples = examined.samples
         sizes = needed["h"].astype(np.int64) * needed["w"] * _CHANNELS
         room = -(-sizes // _ALIGN) * _ALIGN
@@ -528,5 +534,5 @@ class NativeViewsEngine:
         return self._shared.run(examined, outputs)
 
     def probe(self, samples: Samples) -> Bad:
-        """The samples whose headers say that they are bad."""
+        """Return the samples whose headers say that they are bad."""
         return self._main.probe(samples)

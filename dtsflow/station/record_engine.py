@@ -55,7 +55,7 @@ class RecordEngine:
         return bad
 
     def probe(self, samples: Samples) -> Bad:
-        """The samples that the parser says are bad."""
+        """Return the samples that the parser says are bad."""
         rows = {field.name: field.empty(len(samples)) for field in self._fields}
         return self._parse(samples, self._program.entry(len(samples), rows))
 
@@ -68,7 +68,10 @@ class RecordEngine:
         return {}
 
     def _bad_ones(self, records: list[memoryview], out: Arrays, first: Exception) -> Bad:
-        """Which records are bad: each is parsed alone, since nobody said which."""
+        """Return which records are bad.
+
+        Each is parsed alone, since nobody said which.
+        """
         bad: Bad = {}
         for number, record in enumerate(records):
             try:
@@ -83,7 +86,10 @@ class RecordEngine:
         return bad
 
     def _rows(self, zone: Zone, places: Places) -> dict[str, npt.NDArray[np.generic]]:
-        """Where to write: the zone itself, or memory of our own if rows are apart."""
+        """Return where to write.
+
+        The zone itself, or memory of our own if rows are apart.
+        """
         first, count = int(places[0]), len(places)
         if int(places[-1]) - first + 1 == count:
             return {

@@ -40,7 +40,10 @@ class ReferenceDecode:
         self.times = StageTimes()
 
     def examine(self, samples: Samples) -> tuple[ProbedSamples, Bad]:
-        """What the headers of samples tell; and which are bad, then all is in vain."""
+        """Return what the headers of samples tell.
+
+        And which are bad, then all is in vain.
+        """
         began = time.perf_counter()
         shapes = np.ones((len(samples), 2), np.int32)
         bad: Bad = {}
@@ -53,7 +56,7 @@ class ReferenceDecode:
         return ProbedSamples(samples, shapes, np.arange(len(samples))), bad
 
     def jpegs(self, examined: ProbedSamples) -> npt.NDArray[np.bool_]:
-        """Which samples can be decoded at a part of their size."""
+        """Return which samples can be decoded at a part of their size."""
         samples = examined.samples
         jpegs = [self._decoder.scales(samples.data(i)) for i in range(len(samples))]
         return np.array(jpegs, np.bool_)
@@ -135,7 +138,7 @@ class ReferenceEngine:
         return self._shared.run(examined, outputs)
 
     def probe(self, samples: Samples) -> Bad:
-        """The samples whose headers say that they are bad."""
+        """Return the samples whose headers say that they are bad."""
         return self._shared.examine(samples)[1]
 
 

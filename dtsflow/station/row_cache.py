@@ -39,18 +39,24 @@ class CachePolicy:
         return 1 if self.always else self.factor - 1
 
     def group(self, epoch: int) -> int:
-        """The group of an epoch; rows are kept within one."""
+        """Return the group of an epoch.
+
+        Rows are kept within one.
+        """
         return 0 if self.always else epoch // self.factor
 
     def slot(self, epoch: int) -> int | None:
-        """Where the rows of an epoch are kept; None: they never are."""
+        """Return where the rows of an epoch are kept.
+
+        None: they never are.
+        """
         if self.always:
             return 0
         place = epoch % self.factor
         return place - 1 if place else None
 
     def ahead(self, epoch: int) -> range:
-        """The epochs whose rows are kept when a sample of `epoch` is decoded."""
+        """Return the epochs whose rows are kept when a sample of `epoch` is decoded."""
         if self.always:
             return range(epoch, epoch + 1)
         end = (epoch // self.factor + 1) * self.factor
@@ -79,16 +85,19 @@ class RowBudget:
 
     @property
     def sample_bytes(self) -> int:
-        """What one sample takes: its rows, what is known of each, and its label."""
+        """Return what one sample takes.
+
+        Its rows, what is known of each, and its label.
+        """
         return self.slots * (self.row_bytes + 1) + 1 + _LABEL_BYTES
 
     @property
     def needed(self) -> int:
-        """Bytes of all samples."""
+        """Return the bytes of all samples."""
         return self.samples * self.sample_bytes
 
     def within(self, room: int) -> int:
-        """The samples whose rows have room in so many bytes."""
+        """Return the samples whose rows have room in so many bytes."""
         return max(0, min(self.samples, room // self.sample_bytes))
 
 
@@ -149,32 +158,32 @@ class RowCache:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no row of this pass."""
+        """Tell whether it has no row of this pass."""
         return not self._held.any()
 
     @property
     def is_complete(self) -> bool:
-        """Whether it has, for this pass, the rows of all samples of the rank."""
+        """Tell whether it has, for this pass, the rows of all samples of the rank."""
         return len(self._held) == len(self._places) and bool(self._held.all())
 
     def numbers(self, rows: Rows) -> Ints:
-        """The number of each row's sample, -1 where it has no room."""
+        """Return the number of each row's sample, -1 where it has no room."""
         found = self._places.of(rows)
         found[found >= len(self._held)] = -1
         return found
 
     def holds(self, numbers: Ints) -> Flags:
-        """Whether it has, for this pass, the rows of samples."""
+        """Tell whether it has, for this pass, the rows of samples."""
         found = numbers >= 0
         found[found] = self._held[numbers[found]]
         return found
 
     def missing(self, rows: Rows) -> Rows:
-        """Those of some rows, all valid, that it does not have."""
+        """Return those of some rows, all valid, that it does not have."""
         return rows.only(np.flatnonzero(~self.holds(self.numbers(rows))))
 
     def labels(self, numbers: Ints) -> npt.NDArray[np.int32]:
-        """The labels of samples that it holds."""
+        """Return the labels of samples that it holds."""
         return self._labels[numbers]
 
     def places(self, numbers: Ints, epoch: int | None = None) -> Ints:
@@ -208,13 +217,13 @@ class RowLayout:
 
     @property
     def offsets(self) -> dict[str, int]:
-        """Where each image begins in the row."""
+        """Return where each image begins in the row."""
         sizes = {name: self._aligned(spec) for name, spec in self.images.items()}
         ends = np.cumsum([0, *sizes.values()]).tolist()
         return dict(zip(sizes, ends, strict=False))
 
     def rows(self, name: str, store: "RowCache", places: Ints) -> PlacedRows:
-        """An image of the rows `places` of a store, for an engine."""
+        """Return an image of the rows `places` of a store, for an engine."""
         spec, offset = self.images[name], self.offsets[name]
         height, width = _sides(spec)
         shape = (len(store), height, width, spec.channels)
@@ -225,7 +234,7 @@ class RowLayout:
 
     @property
     def nbytes(self) -> int:
-        """What a row occupies."""
+        """Return what a row occupies."""
         return sum(self._aligned(spec) for spec in self.images.values())
 
     @staticmethod

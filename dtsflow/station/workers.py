@@ -81,7 +81,7 @@ class Workers:
 
     @property
     def threads(self) -> Sequence[threading.Thread]:
-        """The threads."""
+        """Return the threads."""
         return self._threads
 
     def close(self, *, wait: bool = True) -> None:
