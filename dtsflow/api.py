@@ -77,7 +77,7 @@ def start(values: Mapping[str, Any], *, command: str = "") -> Run:
 
 
 def _named_state(plan: Plan) -> Found | tuple[None, None]:
-    """The state at the path that `resume` names, if it names one, and its folder."""
+    """Return the state at the path that `resume` names, if any, and its folder."""
     resume = plan.pipeline.resume
     if resume == AUTO and plan.pipeline.name is None:
         raise ConfigError(

@@ -65,16 +65,16 @@ class InstalledPlugin:
 def installed_plugins() -> list[InstalledPlugin]:
     """Return all plugins that advertise themselves, by name.
 
-    Imports them.
+    The plugins are imported.
     """
     points = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
     return [_described(point) for point in points]
 
 
 def stage_of(configurable: type[Any]) -> str:
-    """Return the stage that a class is for, told by what it has.
+    """Return the stage that a class is for, as its methods and attributes show.
 
-    `other` if by nothing.
+    It is `other` if they fit none.
     """
     for stage, names in _KINDS:
         if all(hasattr(configurable, name) for name in names):
@@ -108,7 +108,7 @@ def _described(point: EntryPoint) -> InstalledPlugin:
 def _sources(package: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the package's sources of a pack.
 
-    And why others cannot be used.
+    Also return why others cannot be used.
     """
     found, problems = [], []
     for point in sorted(entry_points(group=SOURCES), key=lambda point: point.name):
@@ -123,7 +123,7 @@ def _sources(package: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _modules(package: str) -> tuple[list[ModuleType], tuple[str, ...]]:
     """Return the package and its modules, those nearest to it first.
 
-    And why others failed.
+    Also return why others failed.
     """
     found, problems = [], []
     for name in _names(package):

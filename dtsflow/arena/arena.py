@@ -1,6 +1,6 @@
-"""What an arena must offer: memory to fill, and filled batches at fixed addresses.
+"""The contract of an arena: memory to fill, and filled batches at fixed addresses.
 
-What a batch takes in a zone.
+A `Form` says which fields a batch has in a zone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -77,7 +77,7 @@ def image_form(name: str, pixels: ImageSpec, stored_channels: int) -> FieldForm:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What one phase puts into a zone.
+    """The fields that one phase puts into a zone.
 
     Attributes:
         rows: Rows of each batch on this rank.
@@ -113,7 +113,7 @@ class Form:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of images with stored channels, or of what is in their place."""
+        """Return the shape of stored images, or of the field in their place."""
         return self.delivered.stored_shape(self.rows)
 
     @property
@@ -182,7 +182,7 @@ class Feed(Protocol):
         """Say that the next batch is asked for: the last one may be overwritten."""
 
     def end(self) -> None:
-        """The pass is over, however it ended; may be called again."""
+        """End the pass, however it went; may be called again."""
 
 
 class Arena(Protocol):
@@ -215,7 +215,7 @@ class Arena(Protocol):
 
     @property
     def threads(self) -> Sequence[Thread]:
-        """Return those that move batches."""
+        """Return the threads that move batches."""
 
     def close(self, *, wait: bool = True) -> None:
         """End what moves batches; the memory is free once nothing refers to it.

@@ -1,4 +1,4 @@
-"""What a consumer gets: the arrays of one batch and where they stand in the run."""
+"""A batch as a consumer gets it: its arrays, and their place in the run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -56,7 +56,7 @@ class Batch:
     def on_host(self) -> "Batch":
         """Return this batch with arrays of NumPy.
 
-        Itself, or copies of a device's arrays.
+        It is the batch itself, or has copies of a device's arrays.
 
         The copies are work of the current stream, which must be that of the pass.
         """

@@ -1,8 +1,7 @@
-"""The few calls of a CUDA runtime that the device arena is made of.
+"""The CUDA side of the device arena: runtime calls, plan memory and input slots.
 
-The memory of a device that holds a plan.
-
-What keeps copies and consumers apart at the two input slots of a device.
+The few runtime calls that the arena needs are here, the device memory that holds a
+plan, and the events that keep copies and consumers apart at the two input slots.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +42,7 @@ class Cuda(Protocol):
     The work of one stream runs in order, that of two in any. `wait` and `record` are
     work of a stream; only `synchronize` makes the calling thread wait.
 
-    A call that fails raises `StationError` with what the device said, which may be
+    A call that fails raises `StationError` with the device's message, which may be
     about work that was given to it earlier, by anyone.
 
     Attributes:
@@ -52,7 +51,7 @@ class Cuda(Protocol):
 
     @property
     def name(self) -> str:
-        """Return number and name of the device, for messages."""
+        """Return the number and name of the device, for messages."""
 
     def allocate(self, nbytes: int) -> Block:
         """Memory of the device, holding anything.
@@ -69,7 +68,7 @@ class Cuda(Protocol):
         """
 
     def array(self, block: Block, offset: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
-        """The bytes of `block` from `offset` on as an array, which keeps `block`."""
+        """Return the bytes of `block` from `offset` on; the array keeps `block`."""
 
     def stream(self) -> Stream:
         """Return a new stream that does not wait for the legacy default one."""
@@ -80,7 +79,7 @@ class Cuda(Protocol):
         None is the current one of this thread.
 
         Raises:
-            PlanError: `given` is no CUDA stream.
+            PlanError: `given` is not a CUDA stream.
         """
 
     def event(self) -> Event:
@@ -157,7 +156,7 @@ class DeviceMemory:
         return self.base + self._offset(tensor)
 
     def view(self, tensor: DTensor) -> Any:
-        """A tensor of the plan as an array of its logical shape, padding stepped over.
+        """Return a tensor of the plan in its logical shape, without its padding.
 
         Raises:
             MemoryPlanError: As `ptr_at`.

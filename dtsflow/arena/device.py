@@ -53,7 +53,7 @@ class Device:
     def host_bytes(self, plan: MemoryPlan, forms: Mapping[str, Form]) -> int:
         """Return the bytes of host memory that `open` takes.
 
-        The zones, and what lies beside.
+        They are the zones and the arrays beside them.
         """
         rows = max(form.rows for form in forms.values())
         return ZONES * (zone_bytes(plan, forms) + 2 * rows * BESIDE_ROW_BYTES)
@@ -64,8 +64,8 @@ class Device:
         """Allocate what `plan` describes, and the zones of all forms.
 
         Raises:
-            MissingPartError: cupy is not installed, or there is no device.
-            ConfigError: There is no device of this number.
+            MissingPartError: cupy is not installed, or the machine lacks a device.
+            ConfigError: A device of this number does not exist.
             MemoryPlanError: Device or host have not as much memory free.
         """
         cuda = open_device(self.device, local_rank)
@@ -80,8 +80,8 @@ def open_device(device: int | Literal["auto"], local_rank: int = 0) -> "CupyCuda
     See `Device.device`.
 
     Raises:
-        MissingPartError: cupy is not installed, or there is no device.
-        ConfigError: There is no device of this number.
+        MissingPartError: cupy is not installed, or the machine lacks a device.
+        ConfigError: A device of this number does not exist.
     """
     cupy = _import_cupy()
     count = _count(cupy)
@@ -145,7 +145,7 @@ class CupyCuda:
 
     @cached_property
     def name(self) -> str:
-        """Return number and name of the device, for messages."""
+        """Return the number and name of the device, for messages."""
         properties = self._runtime.getDeviceProperties(self._number)
         return f"device {self._number} ({properties['name'].decode()})"
 
@@ -195,7 +195,7 @@ class CupyCuda:
         return _Stream(owner.ptr, owner)
 
     def consumer_stream(self, given: Any) -> Stream:
-        """Of cupy, of torch, of anything with `__cuda_stream__`, or a handle."""
+        """Return the stream of cupy, torch, any `__cuda_stream__`, or a handle."""
         if given is None:
             with self._device:
                 given = self._cupy.cuda.get_current_stream()

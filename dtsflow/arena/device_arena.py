@@ -1,8 +1,7 @@
 """The device arena: a plan in the memory of a device, and the way of batches there.
 
-One pass over an epoch whose batches live on a device.
-
-One tensor of a plan between host and device, with or without padded channels.
+A pass over an epoch has its batches on a device. Single tensors of a plan move between
+host and device, with or without padded channels.
 """
 
 import logging
@@ -32,7 +31,7 @@ _SLICE_S: Final = 0.25
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Terms:
-    """What a pass was asked for with.
+    """The terms on which a pass was asked for.
 
     Attributes:
         timeout_s: Seconds that a consumer waits for a side that does nothing.
@@ -70,7 +69,7 @@ class DeviceFeed:
     def take(self) -> Delivery:
         """Return the next batch.
 
-        Work that its stream is given from now on finds it there.
+        Work given to its stream from now on finds the batch there.
 
         Raises:
             StallError: The workers, or the device, made no progress within the limit.
@@ -108,7 +107,7 @@ class DeviceFeed:
     def _can_take(self) -> bool:
         """Tell whether the next batch is on its way.
 
-        Raises when it never will be.
+        Raises when that will never happen.
         """
         state = self._state
         if self._double_buffer.is_closed or state.ended:
@@ -145,7 +144,7 @@ class DeviceFeed:
         return self._double_buffer.steps[turn]
 
     def _run(self) -> None:
-        """What the thread does."""
+        """Run the thread."""
         try:
             for turn in range(len(self._double_buffer.steps)):
                 self._move(turn)
@@ -193,7 +192,7 @@ class DeviceFeed:
 
 
 class _State:
-    """What the two threads tell each other."""
+    """The state that the two threads share."""
 
     def __init__(self) -> None:
         self.uploaded = 0  # batches that the copy stream has as work, or has done

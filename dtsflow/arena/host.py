@@ -79,7 +79,7 @@ class HostArena:
         return ()
 
     def close(self, *, wait: bool = True) -> None:
-        """Nothing is left to be done."""
+        """Do nothing: nothing is left to be done."""
 
 
 class HostFeed:

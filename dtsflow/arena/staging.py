@@ -42,7 +42,7 @@ def staged_shape(form: Form) -> Shape:
 
 
 class Staging:
-    """Where a phase finds the tensors that `reserve_staging` reserved.
+    """The tensors that `reserve_staging` reserved for a phase.
 
     Attributes:
         pixels: UINT8, of at least the phase's batch.

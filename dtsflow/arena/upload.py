@@ -1,8 +1,7 @@
-"""How the batches of one form get from their zones to the device.
+"""The upload of the batches of one form, from their zones to the device.
 
-The last step of preprocessing, done by the device.
-
-The zones that the workers write when batches live on a device.
+The workers write to zones on the host when batches live on a device. The device does
+the last step of preprocessing.
 """
 
 from collections.abc import Mapping
@@ -81,7 +80,7 @@ _POISON: Final = 0xFF
 
 
 class Beside:
-    """What a batch of up to `rows` rows carries along on the host, for both zones.
+    """The host arrays that go with a batch of up to `rows` rows, for both zones.
 
     Copies, for a pinned zone is written again while its batch is in use.
     """
@@ -201,7 +200,7 @@ def zone_bytes(plan: MemoryPlan, forms: Mapping[str, Form]) -> int:
 
 
 def _offsets(plan: MemoryPlan) -> dict[str, int]:
-    """Where in a zone images, or what is in their place, and further fields begin."""
+    """Return where in a zone the images, or their stand-in, and each field begin."""
     first = plan.region_tensors(Region.I_A_LABEL)[0].offset
     main, *others = plan.region_tensors(Region.I_A_DATA)
     fields = {tensor.name: tensor.offset - first for tensor in others}

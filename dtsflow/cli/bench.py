@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measuring:
-    """How everything is measured: on which images, by which core, how often."""
+    """The terms of a measurement: on which images, by which core, how often."""
 
     images: Photos
     core: ModuleType | None
@@ -113,7 +113,7 @@ class Measuring:
     def examples(self, wanted: Sequence[str]) -> Iterator[Line]:
         """Yield an example of each operation.
 
-        Where one refuses such images, why.
+        Where an operation refuses such images, print why.
         """
         for name in wanted:
             one = example(name, *self.images.shape[1:3])
@@ -128,7 +128,7 @@ class Measuring:
                 yield Line(one.label, measured, pair)
 
     def chain(self, pipeline: Pipeline) -> Iterator[Line]:
-        """Each operation of a chain on what reaches it, then all of them together."""
+        """Measure each operation of a chain on its own input, then all together."""
         chain, images = pipeline.phases[PHASE].po, list(self.images)
         if not isinstance(chain, Chain):
             raise PlanError("bench po times operations on images, and this phase has records.")
@@ -148,7 +148,7 @@ class Measuring:
 def _wanted(asked: Sequence[str] | None) -> Sequence[str]:
     """Return the operations asked for.
 
-    All without a wish.
+    All operations if none was asked for.
     """
     known = names()
     for name in asked or ():

@@ -1,4 +1,4 @@
-"""What operations cost: microseconds an image, of one thread.
+"""The cost of operations: microseconds an image, of one thread.
 
 The reference and the native form get the same images and the same parameters, drawn
 once. Both write whole rows, as in a run, so what DoNothing costs is in every figure.
@@ -29,7 +29,7 @@ _SEED = 5  # any would do; with this one Mixup shows two images, not nearly one
 
 @runtime_checkable
 class BatchOperation(Protocol):
-    """What changes the rows of a lane together, such as Mixup."""
+    """An operation that changes the rows of a lane together, such as Mixup."""
 
     @property
     def words(self) -> int:
@@ -104,7 +104,7 @@ class Work:
         self._padded = stored_channels(last.channels, last.dtype) if stored_channels else None
 
     def drawing(self, core: ModuleType | None) -> Callable[[], object]:
-        """A call that draws the parameters of all images, in the core where it can."""
+        """Return a call that draws all images' parameters, in the core if it can."""
         program = Program(self.operations, self.specs, core)
         return lambda: self._draw(program)
 
@@ -122,7 +122,7 @@ class Work:
     def native(self, core: ModuleType) -> Callable[[], list[npt.NDArray[Any]]] | None:
         """Return a call that runs the core and gives what it wrote.
 
-        None: it has no form.
+        None: the operation has no form in the core.
         """
         if not any(isinstance(one, Lowered | Normalize) for one in self.operations):
             return None

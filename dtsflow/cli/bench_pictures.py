@@ -1,6 +1,6 @@
-"""An example of every operation that dtsflow.po exports, and photos to try it on.
+"""An example of every operation that dtsflow.po exports, shown on photos.
 
-What operations do, to look at: each image before and after, side by side.
+The page has each image before and after its operation, side by side.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ def example(name: str, height: int, width: int) -> Example:
     One of chance happens always. An operation that needs no arguments has its defaults.
 
     Raises:
-        TypeError: It needs arguments, and there is no example of any.
+        TypeError: It needs arguments, and we have no example of them.
     """
     arguments = _arguments(height, width).get(name, {})
     shown = ", ".join(f"{key}={_text(value)}" for key, value in arguments.items())
@@ -93,7 +93,7 @@ def _arguments(height: int, width: int) -> Mapping[str, Mapping[str, Any]]:
 def _text(value: object) -> str:
     """Return an argument, short.
 
-    A pair of equal numbers is the one.
+    A pair of equal numbers is shown as one number.
     """
     if isinstance(value, tuple):
         parts = [_text(part) for part in dict.fromkeys(value)]

@@ -18,7 +18,7 @@ from dtsflow.ranks.launcher import launched_size
 def launched(place: Callable[[], Path]) -> Iterator[Group]:
     """Yield the ranks that do a command together, while a `with` lasts.
 
-    This one if no more.
+    Without others, this rank alone.
 
     `place` is a path that all see, beside which they may meet; it is only asked for if
     there are several. What ends one of them ends all. Only rank 0 warns.

@@ -1,8 +1,6 @@
-"""The command `dtsflow`: which command, and how errors end.
+"""The command `dtsflow`: it chooses the subcommand, and decides how errors end.
 
-The commands, with what `dtsflow` alone says of them.
-
-`dtsflow` alone: what it can do here.
+The table of commands is here, with the line that `dtsflow` alone prints of each.
 """
 
 import io

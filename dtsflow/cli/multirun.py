@@ -1,8 +1,7 @@
 """`dtsflow --multirun`: a run for each combination of the values that keys list.
 
-From the overrides of a sweep to those of each job, by Hydra's own grammar.
-
-Jobs of a sweep through a launcher plugin of Hydra: joblib, submitit and others.
+The overrides of a sweep become those of each job by Hydra's own grammar. Jobs run here,
+or through a launcher plugin of Hydra: joblib, submitit and others.
 """
 
 import contextlib
@@ -103,7 +102,7 @@ def _values(word: str, loader: ConfigLoader) -> list[str]:
 def _params(listed: dict[str, list[str]]) -> list[str]:
     """Return what the chosen experiment sweeps, as overrides.
 
-    Nothing if it is several.
+    Nothing if several experiments are chosen.
     """
     chosen = listed.get(f"+{EXPERIMENT}", [])
     if len(chosen) != 1:
@@ -125,7 +124,7 @@ _QUIET = (
 
 
 class Performer(Protocol):
-    """What runs one job; it must be picklable."""
+    """A callable that runs one job; it must be picklable."""
 
     @property
     def folder(self) -> SweepFolder:
@@ -181,7 +180,7 @@ def _launcher(words: Sequence[str], task: "_Task") -> Launcher:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What Hydra calls for each job, here or in another process."""
+    """The task that Hydra calls for each job, here or in another process."""
 
     sweep: Performer
     jobs: tuple[Job, ...]

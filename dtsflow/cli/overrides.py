@@ -10,7 +10,7 @@ from dtsflow.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """What a command line asks for.
+    """The settings that a command line asks for.
 
     Attributes:
         composed: The configuration, with a name in it.
@@ -58,7 +58,7 @@ def configure(command: str, about: str, words: list[str]) -> Configured:
     """Compose what `words` ask for; without a name it takes the experiment's.
 
     Raises:
-        ConfigError: A word is no override, or the configuration cannot be composed.
+        ConfigError: A word is not an override, or the configuration cannot be composed.
     """
     read = read_words(command, about, words)
     composed = compose(read.overrides, config_dir=read.config_dir)

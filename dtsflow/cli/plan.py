@@ -1,6 +1,6 @@
 """`dtsflow plan`: print what a run would do, and stop.
 
-A simulated run as a page: what many ranks would read and hold.
+With simulated ranks it prints a page: what many ranks would read and hold.
 """
 
 from collections.abc import Callable
@@ -103,7 +103,7 @@ def _read(mode: str, simulation: Simulation) -> Lines:
 
 
 def _spread(values: Ints, shown: Callable[[int], str]) -> str:
-    """Return from the least to the most, and how far the most is above the mean."""
+    """Return the least and the most, and how far the most is above the mean."""
     least, most = int(values.min()), int(values.max())
     if least == most:
         return shown(most)

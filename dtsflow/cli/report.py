@@ -49,7 +49,7 @@ def table(folder: Path) -> str:
 def drawn(comparison: Comparison) -> str:
     """Return the comparison as lines for a person.
 
-    Only keys that differ, a line a run.
+    It shows only keys that differ, a line a run.
     """
     figures = comparison.figures
     unfinished = any(row.state for row in comparison.rows)
@@ -78,7 +78,7 @@ def plotted(comparison: Comparison, title: str) -> Image.Image:
     """Return the figure that the runs are ordered by, as a bar for each.
 
     Raises:
-        ConfigError: There is no run to draw.
+        ConfigError: A run to draw is missing.
     """
     if not comparison.rows:
         raise ConfigError(f"--plot: {title} has no runs yet, so there is nothing to draw.")

@@ -1,8 +1,7 @@
 """`dtsflow run`: stream the batches of every epoch into the consumer.
 
-The signals that end a run: after the batch in hand, and with its state written.
-
-What a finished run was like, on one screen.
+Signals end a run after the batch in hand, with its state written. A finished run is
+summed up on one screen.
 """
 
 import shlex

@@ -1,10 +1,7 @@
-"""Progress on a terminal as a bar, elsewhere as one plain line per part.
+"""The command's words on a terminal: progress, numbers, names and exit statuses.
 
-A number with its noun.
-
-Names from files, as a terminal may be given them.
-
-How the command ends: its exit statuses.
+Progress is a bar on a terminal, elsewhere one plain line per part. Names from files are
+printed so that they cannot control the terminal.
 """
 
 import os
@@ -117,7 +114,7 @@ def counted(number: int, what: str) -> str:
 
 
 def printable(name: str) -> str:
-    """The name with every control character, and what is no text, as an escape."""
+    """Return the name with control characters, and bytes not text, as escapes."""
     return "".join(
         char
         if char.isprintable()

@@ -53,7 +53,7 @@ def _verify(asked: argparse.Namespace, group: Group) -> Report:
 
 
 def decoding() -> Callable[[memoryview], None]:
-    """A call that decodes one image and forgets it, with a decoder for each thread."""
+    """Return a call that decodes one image and drops it; a decoder for each thread."""
     own = local()
 
     def decode(data: memoryview) -> None:

@@ -1,6 +1,6 @@
-"""What a consumer must offer.
+"""The contract of a consumer, and one that takes batches and touches none.
 
-Take batches and touch none; what a speed measurement wants.
+The latter is what a speed measurement wants.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _PIXELS = ImageSpec(None, None, 3)
 
 @dataclass(frozen=True, slots=True)
 class PhaseSetting:
-    """What a consumer may know of a phase.
+    """The facts that a consumer may know of a phase.
 
     Attributes:
         number: The phase's number, as random addresses use it.
@@ -42,7 +42,7 @@ class PhaseSetting:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a run goes on.
+    """The place where a run goes on.
 
     Attributes:
         phase: The phase.
@@ -59,7 +59,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a consumer may know of the run it is part of.
+    """The facts that a consumer may know of the run it is part of.
 
     Attributes:
         folder: The run folder, None when the run writes none.
@@ -87,7 +87,7 @@ class Sink(Protocol):
     def finish(self, phase: str, epoch: int) -> str:
         """Return a pass is over.
 
-        Answers what a person should read of it, nothing if empty.
+        Returns the text that a person should read of it; may be empty.
         """
 
     def results(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Resumable(Protocol):
         """Keep the state as it is now, durably, for a run that goes on at `start`."""
 
     def saved(self, start: Start) -> None:
-        """The run's state names `start` now; what was kept for other places may go."""
+        """Note that the state names `start`; data kept for other places may go."""
 
 
 @runtime_checkable
@@ -129,9 +129,9 @@ class Counting:
         """Let the batch pass."""
 
     def finish(self, phase: str, epoch: int) -> str:  # noqa: ARG002  # nothing to say
-        """Nothing is summed up before the run ends."""
+        """Return an empty text: nothing is summed up before the run ends."""
         return ""
 
     def results(self) -> dict[str, Any]:
-        """Nothing beyond what the report says anyway."""
+        """Return an empty mapping: the report says everything anyway."""
         return {}

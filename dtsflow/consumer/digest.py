@@ -74,7 +74,7 @@ class Digesting:
         part.pairs.append(pairs)
 
     def finish(self, phase: str, epoch: int) -> str:  # noqa: ARG002  # nothing to say
-        """Nothing is summed up before the run ends."""
+        """Return an empty text: nothing is summed up before the run ends."""
         return ""
 
     def results(self) -> dict[str, Any]:

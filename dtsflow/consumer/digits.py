@@ -37,7 +37,7 @@ class Digits:
 
         Raises:
             MissingPartError: PyTorch is not installed.
-            ConfigError: There is no phase `train`, or its pixels are not FP32, or of
+            ConfigError: The phase `train` is missing, or its pixels are not FP32, or of
                 several sizes.
         """
         try:
@@ -96,7 +96,7 @@ class DigitsLearner:
         return float(loss.detach())
 
     def evaluate(self, batch: Batch) -> Mapping[str, float]:
-        """How many valid rows are right, and the sum of their cross entropies."""
+        """Return how many valid rows are right, and their summed cross entropy."""
         torch = self._torch
         images, labels = self._tensors(batch)
         self._model.eval()

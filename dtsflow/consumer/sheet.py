@@ -81,7 +81,7 @@ class Drawing:
             draw(pictures, captions, self._sheet.columns).save(self._path, compress_level=_QUICK)
 
     def finish(self, phase: str, epoch: int) -> str:  # noqa: ARG002  # nothing to say
-        """Nothing is summed up before the run ends."""
+        """Return an empty text: nothing is summed up before the run ends."""
         return ""
 
     def results(self) -> dict[str, Any]:

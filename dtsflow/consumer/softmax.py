@@ -1,12 +1,11 @@
 """Softmax regression, trained where the batches are: by NumPy, or by cupy on a device.
 
+The file also has device work that is recorded once and then replayed, as a CUDA graph,
+and a straight line through the origin, by least squares over all rows so far.
+
 A row x of n has the scores z = W x + b and the probabilities p = exp(z) / sum(exp(z)).
 The loss is the mean of -log p[label] over the valid rows; its gradient by the scores of
 such a row is (p - e) / n, with e the unit vector of the label.
-
-Work of a device that is recorded once and then replayed, as a CUDA graph.
-
-A straight line through the origin, by least squares over all rows so far.
 """
 
 import importlib
@@ -102,8 +101,8 @@ class Softmax:
         """Weights of zero.
 
         Raises:
-            ConfigError: There is no phase `train`, pixels are neither FP32 nor FP16, or
-                phases differ in their size or classes.
+            ConfigError: The phase `train` is missing, or pixels are neither FP32 nor
+                FP16, or phases differ in their size or classes.
         """
         if TRAIN not in setting.phases:
             raise ConfigError(f"consumer=train needs a phase {TRAIN!r}; add it to `phases`.")
@@ -166,7 +165,7 @@ class SoftmaxLearner:
             return float(self._loss)
 
     def evaluate(self, batch: Batch) -> Mapping[str, float]:
-        """How many valid rows are right, and the sum of their cross entropies."""
+        """Return how many valid rows are right, and their summed cross entropy."""
         self._follow(batch)
         with _device_of(batch):
             scores = self._scores(_rows(batch.images))

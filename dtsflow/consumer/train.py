@@ -27,7 +27,7 @@ class Learner(Protocol):
         """Train on the valid rows of `batch`; answers their mean loss."""
 
     def evaluate(self, batch: Batch) -> Mapping[str, float]:
-        """Sums over the valid rows, by name, as `accuracy` (1 for each right one)."""
+        """Return sums over the valid rows by name, as `accuracy` (1 if right)."""
 
     def state(self) -> bytes:
         """Return all that a learner needs to go on as if it had never stopped."""
@@ -103,7 +103,7 @@ class Training:
         """Train on `batch`, or evaluate it.
 
         Raises:
-            TrainError: The loss is no number.
+            TrainError: The loss is not a number.
         """
         if batch.phase != TRAIN:
             for name, value in self._learner.evaluate(batch).items():

@@ -1,18 +1,14 @@
-"""What a decoder is: the two calls that turn one stored sample into an image.
+"""The contract of a decoder: two calls that turn one stored sample into an image.
 
-What counts as an image, for every decoder alike.
+The settings of decoding are here, too: the EXIF orientation (how a camera was held, and
+turning its picture upright), the treatment of a bad sample by `decode.on_error`, and
+decoding once for several epochs. For every decoder the rules of an image are the same:
 
 A stored sample is decoded to RGB, uint8, height x width x channels. Its content decides
 what it is, never its name. Gray is replicated; CMYK and YCCK become what Pillow's
 `convert("RGB")` makes of them; a palette is looked up; alpha and transparency are
 dropped without blending; of 16 bits a channel the high 8 are kept (value >> 8). Of an
 animation the first frame counts. Colour profiles are not applied.
-
-The EXIF orientation: how a camera was held, and turning its picture upright.
-
-What becomes of a bad sample, as `decode.on_error` says.
-
-What a configuration says about decoding once for several epochs.
 """
 
 import struct
@@ -38,7 +34,7 @@ seconds of work. Twenty scans of the largest image, where ten are usual."""
 
 
 class Facts(NamedTuple):
-    """What is known of an image before it is decoded; after turning it upright."""
+    """The facts known of an image before it is decoded; after turning it upright."""
 
     height: int
     width: int
@@ -77,7 +73,7 @@ def sniff(data: memoryview) -> Format:
     """Tell the format of `data` from its first bytes.
 
     Raises:
-        DecodeError: There are no bytes, or they begin like none of the formats.
+        DecodeError: The sample is empty, or they begin like none of the formats.
     """
     start = bytes(data[:12])
     if not start:
@@ -123,7 +119,7 @@ class Decoder(Protocol):
         """Read the size from the header; the same that `decode` will give.
 
         Raises:
-            DecodeError: The sample is bad, as far as can be told without decoding it.
+            DecodeError: The sample is bad, as far as can be seen without decoding it.
         """
 
     def scales(self, data: Encoded) -> bool:
@@ -215,7 +211,7 @@ class CachingDecode(Protocol):
 
     @property
     def store_bytes(self) -> int | Literal["auto"]:
-        """Bytes that the rows kept for later epochs may occupy on each rank."""
+        """Return the bytes that rows kept for later epochs may occupy on each rank."""
 
 
 T = TypeVar("T", bound=CachingDecode)

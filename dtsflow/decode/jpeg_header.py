@@ -20,7 +20,7 @@ _LEAD, _SOI, _EOI, _SOS, _APP1 = 0xFF, 0xD8, 0xD9, 0xDA, 0xE1
 
 @dataclass(frozen=True, slots=True)
 class JpegHeader:
-    """What the markers before the first scan say.
+    """The facts that the markers before the first scan state.
 
     `process` is the frame marker's second byte (0xC0 baseline, 0xC2 progressive),
     `sampling` one (horizontal, vertical) pair a component, `metadata` the places of the

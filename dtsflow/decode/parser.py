@@ -1,6 +1,6 @@
-"""What a plugin's parser offers: many records at once become named arrays.
+"""The contract of a plugin's parser: many records at once become named arrays.
 
-How the records of a plugin's loader become fields.
+The settings by which the records of a plugin's loader become fields are here, too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class Parser(Protocol):
     def start(self) -> Parsing:
         """Return a parser for one worker.
 
-        What it needs for all its records is made here.
+        Data that it needs for all its records is made here.
         """
 
 

@@ -1,6 +1,7 @@
-"""Decoding by Pillow: for every format that libjpeg-turbo declines.
+"""Decoding by Pillow, and of samples that are stored as pixels.
 
-Samples that are stored as pixels, as in MNIST and CIFAR volumes.
+Pillow decodes every format that libjpeg-turbo declines. MNIST and CIFAR volumes store
+pixels.
 """
 
 import io
@@ -105,7 +106,7 @@ class Pillow:
 
     @property
     def allows_native(self) -> bool:
-        """No: whoever chooses Pillow wants Pillow."""
+        """Return False: whoever chooses Pillow wants Pillow."""
         return False
 
     def start(self) -> "PillowDecoder":
@@ -132,7 +133,7 @@ class PillowDecoder:
         """Read the size from the header, with the orientation applied if so configured.
 
         Raises:
-            DecodeError: The bytes are no image, or not a whole JPEG.
+            DecodeError: The bytes are not an image, or not a whole JPEG.
         """
         view = memoryview(data)
         if sniff(view) is Format.JPEG:
@@ -151,7 +152,7 @@ class PillowDecoder:
         """Decode the whole image to RGB, at one part in `scale` of its size.
 
         Raises:
-            DecodeError: The bytes are no image, no whole JPEG, or Pillow refused them.
+            DecodeError: The bytes are not a whole image, or Pillow refused them.
         """
         image, orientation = _open(memoryview(data))
         width, height = image.size
@@ -228,7 +229,7 @@ class PixelDecoder:
         return self._facts
 
     def scales(self, data: Encoded) -> bool:  # noqa: ARG002  # pixels never do
-        """No: there is nothing to decode."""
+        """Return False: there is nothing to decode."""
         return False
 
     def decode(self, data: Encoded, scale: int = 1) -> Image:

@@ -45,7 +45,7 @@ class TurboDecoder:
         """Read the size from the header, with the orientation applied if so configured.
 
         Raises:
-            DecodeError: The bytes are no image, or not a whole JPEG.
+            DecodeError: The bytes are not an image, or not a whole JPEG.
         """
         return self._pillow.probe(data)
 
@@ -57,7 +57,7 @@ class TurboDecoder:
         """Decode the whole image to RGB, at one part in `scale` of its size.
 
         Raises:
-            DecodeError: The bytes are no image, not a whole JPEG, or the library
+            DecodeError: The bytes are not an image or a whole JPEG, or the library
                 reported an error or a warning.
         """
         view = memoryview(data)

@@ -1,6 +1,6 @@
-"""Copies whose memory comes back when nobody refers to them any more.
+"""Copies of batches whose memory comes back when nobody refers to them any more.
 
-Batches that adapters can hand over: those of images.
+Adapters can hand over batches of images only.
 """
 
 import weakref
@@ -51,7 +51,7 @@ class BufferPool:
 
 
 class _Loan:
-    """What every array in lent memory refers to.
+    """The owner that every array in lent memory refers to.
 
     An array would not do: NumPy lets a view of a view refer to the first array alone.
     """

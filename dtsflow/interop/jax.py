@@ -27,7 +27,7 @@ class JaxBatch(NamedTuple):
         labels: int32 (B,); -1 in a missing row.
         valid: bool (B,); False in a missing row.
         sample_ids: int64 (B,), -1 in a missing row: a NumPy array, for JAX cuts 64 bits
-            down to 32 unless it is told not to.
+            down to 32 unless it is set not to.
     """
 
     images: jax.Array

@@ -1,8 +1,7 @@
 """From plain values to a pipeline: check, then instantiate.
 
-Phases as a configuration writes them: differences from what stands at its top.
-
-Schedules as a configuration writes them: in place of an attribute's value.
+A configuration writes phases as differences from the keys at its top, and schedules in
+place of an attribute's value.
 """
 
 import re
@@ -44,7 +43,7 @@ def split_phases(values: Mapping[str, Any]) -> tuple[Tree, dict[str, Tree]]:
     unless its own difference says so.
 
     Raises:
-        ConfigError: `phases` is no mapping of names to differences, or a difference has
+        ConfigError: `phases` does not map names to differences, or a difference has
             a key that no phase has.
     """
     shared = {key: value for key, value in values.items() if key not in (*KEYS, "phases")}
@@ -86,7 +85,7 @@ def _without(group: Any, keys: tuple[str, ...]) -> Any:
 def _whole(phase: Tree) -> Tree:
     """Return a phase.
 
-    With a mix, a volume whose path was never given is none.
+    With a mix, a volume without a path is left out.
     """
     volume, reader = phase.get("volume"), phase.get("reader")
     has_mix = isinstance(reader, Mapping) and reader.get("mix") is not None

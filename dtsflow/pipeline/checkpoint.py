@@ -1,6 +1,6 @@
 """The state of a run: where it goes on, and what must not have changed till then.
 
-How far a run has come, and the wish that it end.
+The progress of a run is here, too, and the wish that it end.
 """
 
 import json
@@ -23,7 +23,7 @@ _DIGEST = re.compile(rf"[0-9a-f]{{{DIGITS}}}")
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where a run goes on; it fits into any checkpoint.
+    """The place where a run goes on; it fits into any checkpoint.
 
     Attributes:
         phase: Name of the phase.
@@ -64,7 +64,7 @@ class State:
         """Read a state's file.
 
         Raises:
-            ConfigError: There is none, or it is no state.
+            ConfigError: The file is missing, or it is not a state.
         """
         try:
             if not path.is_file():
@@ -135,7 +135,7 @@ def not_a_state(where: object, why: str) -> ConfigError:
 
 
 class PassProgress:
-    """Where one pass over an epoch is.
+    """The progress of one pass over an epoch.
 
     Attributes:
         phase: The phase.

@@ -1,6 +1,6 @@
-"""What one worker fills rows of images with, put together.
+"""The engine with which one worker fills rows of images, put together.
 
-What may be reused between epochs, and what that takes.
+It may reuse rows between epochs; the memory for that is planned here, too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -107,7 +107,7 @@ class ImageEngines:
 
 
 def longest_row(chain_versions: Sequence[ChainVersion]) -> int:
-    """Return the bytes of the longest row that is kept of a sample, in any era."""
+    """Return the bytes of a sample's longest kept row, in any chain version."""
     return max(_layout(chain_version).nbytes for chain_version in chain_versions)
 
 

@@ -190,7 +190,7 @@ def _resolutions(phase: PhasePlan) -> list[str]:
 def _runs(phase: PhasePlan) -> dict[str, str]:
     """Return where decode and each operation run.
 
-    Fused in the native core, or in Python.
+    That is fused in the native core, or in Python.
     """
     if phase.fields:
         return {name: "Python" for name, _ in phase.edges[2:-1]}

@@ -1,6 +1,6 @@
 """A phase: the stages and sizes that train, val, … each have for themselves.
 
-What is different in a phase whose data set is one of records.
+The differences of a phase whose data set is one of records are here, too.
 """
 
 from collections.abc import Mapping
@@ -75,7 +75,7 @@ def record_engine(decode: object, po: object, records: RecordSet) -> RecordEngin
 def record_shuffle(asked: Shuffle, records: RecordSet, tail: Tail) -> Shuffle:
     """Return the value of `reader.shuffle` that is in force.
 
-    As far as the loader allows.
+    It is limited by what the loader allows.
 
     Raises:
         PlanError: More was asked for, or a stream shall begin anew.
@@ -139,7 +139,7 @@ Positive = Annotated[int, Field(ge=1, strict=True)]  # strict: true is not 1
 
 @runtime_checkable
 class Decode(Protocol):
-    """How stored images are decoded."""
+    """The settings by which stored images are decoded."""
 
     @property
     def orientation(self) -> Orientation:
@@ -159,7 +159,7 @@ class Decode(Protocol):
 
     @property
     def allows_native(self) -> bool:
-        """Whether the compiled core may decode in its place, pixel for pixel alike."""
+        """Tell whether the compiled core may decode in its place, with equal pixels."""
 
     def start(self) -> Decoder:
         """Return a decoder for one worker."""
@@ -170,7 +170,7 @@ class Decode(Protocol):
 
 @configurable
 class Phase:
-    """What a phase reads and what becomes of it, up to the station that all share.
+    """One phase: its data and all steps up to the station that all phases share.
 
     Attributes:
         batch_size: Rows of a global batch, over all ranks.
@@ -225,7 +225,7 @@ class Phase:
         `number` is the phase's in random addresses.
 
         Raises:
-            PlanError: There are no samples, no steps, or lanes that do not divide.
+            PlanError: Samples or steps are missing, or lanes that do not divide.
         """
         lanes = auto_lanes(self.batch_size) if self.lanes == "auto" else self.lanes
         mixing = self.reader.mixing(volumes)
@@ -251,7 +251,7 @@ class Phase:
         if isinstance(volumes, RecordSet):
             return record_shuffle(asked, volumes, self.tail)
         if not volumes.has_blocks and asked.has_windows:
-            return Shuffle.FULL  # there are no blocks to permute
+            return Shuffle.FULL  # without blocks to permute
         return asked
 
     @property
@@ -273,7 +273,7 @@ class Phase:
         branches: Mapping[str, Branch],
         kept: RowCache | None = None,
     ) -> Engine:
-        """What one worker fills rows of `station` with, through chains of one epoch.
+        """Return one worker's engine for rows of `station`, with chains of one epoch.
 
         With `kept` it also keeps rows of later epochs, and copies those made before.
         """

@@ -49,7 +49,7 @@ class PhasePlan:
         order: Which sample stands in which row of which batch, counting only those of
             the selection, if there is one.
         lanes: The lanes of this rank.
-        eras: The operations, epoch by epoch; the first era begins with epoch 0.
+        eras: The operations by chain version; the first begins with epoch 0.
         chunk_rows: Rows that one worker fills at a time.
         selection: The samples of `reader.subset`; None: all.
         arena_finishes: Whether Normalize is done where the batches live.
@@ -135,7 +135,7 @@ class PhasePlan:
         return BatchOperations(operations, address, self.lanes, dtype, self.chunks, core)
 
     def planned_bytes(self, mode: Mode) -> int:
-        """Bytes that the samples in memory and their index occupy during a run."""
+        """Return the bytes of the samples in memory and their index during a run."""
         reader = self.phase.reader
         return reader.planned_bytes(mode, self.volumes, self.order, self.lanes, self.portions)
 
@@ -167,7 +167,7 @@ class PhasePlan:
 
     @cached_property
     def forms(self) -> dict[str, Form]:
-        """What a batch takes in the memory that all share, by the name of the form.
+        """Return what a batch takes in the shared memory, by the name of the form.
 
         The first has the phase's own name; others are those of other resolutions.
         """
@@ -175,7 +175,7 @@ class PhasePlan:
 
     @property
     def columns(self) -> tuple[Field, ...]:
-        """The fields that a data set of images gives a batch, beside the labels."""
+        """Return the fields that a set of images gives a batch, beside the labels."""
         return tuple(column.field for column in self.volumes.columns)
 
     def form_name(self, chain_version: ChainVersion) -> str:
@@ -253,7 +253,7 @@ class PhasePlan:
         }
 
     def images_in_hand(self, workers: int) -> int:
-        """Bytes of the images of a mix that workers read from their own files."""
+        """Return the bytes of a mix's images that workers read from their own files."""
         mix = self.volumes
         if not isinstance(mix, MixedSet):
             return 0
@@ -358,7 +358,7 @@ class PhasePlan:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """All that the order and the pixels depend on, but for the seed, by its key."""
+        """Return all that order and pixels depend on, except the seed, by its key."""
         order = self.order
         subset = None if self.selection is None else self.selection.digest()
         return {

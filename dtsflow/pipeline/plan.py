@@ -264,7 +264,7 @@ class Plan:
         }
 
     def facts(self) -> dict[str, str]:
-        """What the ranks of a run must have alike, each in words or as a digest."""
+        """Return what the ranks of a run must have alike, in words or as a digest."""
         pipeline = self.pipeline
         facts = {
             "library": __version__,

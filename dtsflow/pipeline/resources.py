@@ -1,4 +1,4 @@
-"""What a run holds: memory, threads and open files."""
+"""The resources that a run holds: memory, threads and open files."""
 
 import os
 import threading
@@ -27,7 +27,7 @@ from dtsflow.volume.datasets.mixed import MixedSet
 
 
 class _PhaseResources:
-    """What one phase has for itself."""
+    """The resources that one phase has for itself."""
 
     def __init__(self, plan: PhasePlan, store: Store, workers: int, kept: int) -> None:
         self.plan = plan
@@ -169,7 +169,7 @@ class Resources:
     def bad_samples(self, double_buffer: DoubleBuffer, step: int) -> list[BadSample]:
         """Return the bad samples of a filled batch, by row.
 
-        They are given once.
+        Each is given once.
         """
         if double_buffer is not self._double_buffer or self._bad_samples is None:
             return []

@@ -161,7 +161,7 @@ class Run:
         device's; cupy's current one by default.
 
         Raises:
-            PlanError: There is no such phase, epoch or step.
+            PlanError: The phase, epoch or step does not exist.
             ClosedError: The run is closed.
         """
         if self._resources is None:
@@ -178,7 +178,7 @@ class Run:
 
     @property
     def bad_samples(self) -> list[BadRow]:
-        """The first thousand rows of each phase that were masked or have a substitute.
+        """Return each phase's first thousand rows that were masked or substituted.
 
         `counters.bad_samples` counts them all, and the run folder lists them.
         """

@@ -1,4 +1,4 @@
-"""How the ranks of a run come to one plan, one folder and one place to begin."""
+"""The start of a run: ranks agree on one plan, one folder and one place to begin."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ from dtsflow.ranks.group import Group, broadcast
 
 
 def joined(values: Mapping[str, Any]) -> tuple[Pipeline, Group]:
-    """The pipeline that a composed tree describes, and the ranks that have built it.
+    """Return the pipeline of a composed tree, and the ranks that have built it.
 
     Raises:
         ConfigError: The configuration is refused.
@@ -95,7 +95,7 @@ def _planned(pipeline: Pipeline, group: Group, cache: Path | None) -> Plan:
 def agree_on_folder(
     name: str, command: str, group: Group, own_state: Callable[[RunFolder], State | None]
 ) -> tuple[RunFolder, State | None]:
-    """The run folder, which rank 0 makes, with the state in it that the run goes on at.
+    """Return the run folder that rank 0 makes, and the state to go on from.
 
     `own_state` finds that state; where there is none, the run begins anew.
 
@@ -113,7 +113,7 @@ def agree_on_folder(
         state = own_state(made)
         if state is None:
             made.begin_anew()
-        else:  # the only one: ranks that are no more must not hold the others back
+        else:  # the only one: ranks that have ended must not hold the others back
             made.forget_states()
             made.write(STATE, state.to_json(), durable=True)
         return state
@@ -137,4 +137,4 @@ def agree_on_folder(
 
 
 def _nothing() -> None:
-    """What a rank does while another one makes something."""
+    """Do nothing, while another rank makes something."""

@@ -1,6 +1,6 @@
 """Turning an image, and moving, scaling and shearing it at random.
 
-Sampling an image along an affine map, in integers, so that every machine agrees.
+An image is sampled along an affine map in integers, so that every machine agrees.
 
 The map goes backwards, from the output to the image: pixel (x, y) of the output shows
 the image at the point
@@ -133,7 +133,7 @@ def warp(image: Image, out: Pixels, params: Row) -> None:
 
 
 def _local_peers(point: Ints, side: int) -> tuple[Ints, Ints, Ints]:
-    """The places around each point, (n,), and the weight of the second, (n, 1)."""
+    """Return the places around each point, (n,), and the second's weight, (n, 1)."""
     spare = POINT_BITS - WEIGHT_BITS
     place = point >> POINT_BITS
     rest = point & ((1 << POINT_BITS) - 1)
@@ -187,12 +187,12 @@ class RandomRotation:
 
     @property
     def step(self) -> StepKind:
-        """In the core: sample along a map."""
+        """Return the core's step: sample along a map."""
         return StepKind.WARP
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         low, high = _ends(self.degrees)
         is_upstream = self.compat == "upstream"
         shown = look(self.sampling, self.fill)
@@ -200,7 +200,7 @@ class RandomRotation:
 
     @property
     def words(self) -> int:
-        """Return one: the angle."""
+        """Return one word: the angle."""
         return 1
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
@@ -257,12 +257,12 @@ class RandomAffine:
 
     @property
     def step(self) -> StepKind:
-        """In the core: sample along a map."""
+        """Return the core's step: sample along a map."""
         return StepKind.WARP
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         ranges = (_ends(self.degrees), self.scale or (1.0, 1.0), *_shears(self.shear))
         degrees, *others = ((low, high - low) for low, high in ranges)
         far = self.translate or (0.0, 0.0)
@@ -311,7 +311,7 @@ class RandomAffine:
 def backwards(
     angle: Floats, factor: Floats, shear: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """The linear part of a map from output to image, of clockwise degrees and factors.
+    """Return the linear part of an output-to-image map: clockwise degrees, factors.
 
     With a the angle, sx and sy the shears and f the factor, it is torchvision's
 

@@ -1,15 +1,11 @@
-"""Augmenting by operations that are themselves drawn.
+"""RandAugment and TrivialAugment: operations that are themselves drawn.
 
-Mapping each value of a pixel to another one, in three ways of Pillow's.
-
-Sharpening an image, or smoothing it.
-
-One of several kinds of steps, chosen for each sample: what an augmentation does.
+An augmentation runs one of several kinds of steps, chosen for each sample. The file
+also has the operations that only they use: mapping each value of a pixel to another in
+three ways of Pillow's, and sharpening or smoothing.
 
 A row holds the number of a step of the core, and the row that an operation with that
 step would have drawn. So the reference and the core each run what they have for it.
-
-The fourteen augmentations that RandAugment and TrivialAugment choose from.
 
 They are torchvision's, in its order: Identity, ShearX, ShearY, TranslateX, TranslateY,
 Rotate, Brightness, Color, Contrast, Sharpness, Posterize, Solarize, AutoContrast,
@@ -287,7 +283,7 @@ class RandAugment:
 
     @property
     def step(self) -> StepKind:
-        """In the core: one step of several kinds."""
+        """Return the core's step: one of several kinds."""
         return StepKind.AUGMENT
 
     @property
@@ -297,7 +293,7 @@ class RandAugment:
 
     @property
     def drawing(self) -> tuple[Drawing, ...]:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         bins, shown = self.num_magnitude_bins, look(self.interpolation, self.fill)
         return tuple(
             Drawing(DrawKind.RAND_AUGMENT, (word, self.magnitude, bins, *shown))
@@ -306,7 +302,7 @@ class RandAugment:
 
     @property
     def words(self) -> int:
-        """Return two for each augmentation: which one, and its sign."""
+        """Return two words for each augmentation: which one, and its sign."""
         return _WORDS * self.num_ops
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
@@ -369,12 +365,12 @@ class TrivialAugmentWide:
 
     @property
     def step(self) -> StepKind:
-        """In the core: one step of several kinds."""
+        """Return the core's step: one of several kinds."""
         return StepKind.AUGMENT
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         shown = look(self.interpolation, self.fill)
         return Drawing(DrawKind.TRIVIAL_AUGMENT, (self.num_magnitude_bins, *shown))
 

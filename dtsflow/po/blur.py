@@ -1,12 +1,10 @@
-"""Blurring an image.
+"""Blurring an image, and adding noise to every pixel and channel.
 
 The blur is separable, of exact integers. The weight at distance i from the middle is
 exp(-i^2 / (2 sigma^2)) over the sum of all, rounded to 1/2^14; the middle's own is what
 is left of one. Beyond the borders the image is reflected, without its border pixel
 twice, again and again where it is narrow. The rows come first: their sum is rounded
 half up to 1/256 of a pixel value. Then the columns: theirs to a whole one, half up.
-
-Adding noise to every pixel and channel.
 """
 
 from typing import Annotated, Final, Self
@@ -59,18 +57,18 @@ class GaussianBlur:
 
     @property
     def step(self) -> StepKind:
-        """In the core: blur."""
+        """Return the core's step: blur."""
         return StepKind.BLUR
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         low, high = self._range
         return Drawing(DrawKind.BLUR, (low, high - low, self.kernel_size // 2))
 
     @property
     def words(self) -> int:
-        """Return one: sigma."""
+        """Return one word: sigma."""
         return 1
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
@@ -160,7 +158,7 @@ class GaussianNoise:
     of its own: byte j of row y, from 0, takes number j mod 8 of the eight 16-bit ones,
     the low half of a word first, of the block with counter (j div 8, y, 0, 0).
     (Upstream repeats the values of a small cache, so its noise is correlated; bytes
-    cannot go unclipped, so there is no `clip`.)
+    cannot go unclipped, so `clip` does not exist.)
     """
 
     mean: Annotated[float, Field(ge=-255, le=255)] = 0.0
@@ -168,17 +166,17 @@ class GaussianNoise:
 
     @property
     def step(self) -> StepKind:
-        """In the core: noise."""
+        """Return the core's step: noise."""
         return StepKind.NOISE
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         return Drawing(DrawKind.NOISE, (self.mean, self.sigma))
 
     @property
     def words(self) -> int:
-        """Return two: the key."""
+        """Return two words: the key."""
         return 2
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:

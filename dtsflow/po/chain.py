@@ -1,12 +1,10 @@
-"""The chains of one configuration: what makes the fields of a batch, epoch by epoch.
+"""The chains of one configuration, which make the fields of a batch, epoch by epoch.
 
-Operations one after another, checked as a whole: what makes one field of a batch.
+A chain is a list of operations, checked as a whole; it makes one field. It may have two
+parts: up to an image that can be kept, and what is done to it afterwards.
 
-Operations as a plan shows them, one line each.
-
-A chain in two parts: up to an image that can be kept, and what is done to it.
-
-Epochs in which all operations of a phase are the same.
+A chain version covers epochs in which all operations of a phase are the same. A plan
+shows each operation in one line.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -170,7 +168,7 @@ def _or_none(value: Any) -> Any:
 
 @configurable
 class Chain:
-    """What makes batch rows of decoded images; UINT8 where nothing normalises.
+    """The operations that make batch rows of decoded images; UINT8 if none normalises.
 
     Attributes:
         operations: The main chain, which makes the field `images`.
@@ -206,7 +204,7 @@ class Chain:
     def changes(self) -> tuple[int, ...]:
         """Return the epochs from which an operation is another one than before.
 
-        0 first.
+        The first is 0.
         """
         steps = [*self.operations, *self.batch]
         steps += [step for chain in self.views.values() for step in chain]
@@ -242,7 +240,7 @@ class Chain:
         return _at(self.batch, epoch)
 
     def specs(self, first: ImageSpec, *, where: str = "po.operations") -> list[ImageSpec]:
-        """What enters each operation of the main chain in epoch 0, and what leaves it.
+        """Return the input and the output of each main operation in epoch 0.
 
         `where` is the chain's path in the configuration, for messages.
 
@@ -269,7 +267,7 @@ class Chain:
     def facts(self) -> dict[str, Any]:
         """Return what the pixels depend on.
 
-        A part that is not used is left out.
+        Parts that are not used are left out.
         """
         # A list, for their order decides what they draw.
         views = [[name, _facts(chain)] for name, chain in self.views.items()]
@@ -352,7 +350,7 @@ class CutChain:
 
 @dataclass(frozen=True, slots=True)
 class ChainVersion:
-    """The epochs from `first` on, until the next era begins.
+    """The epochs from `first` on, until the next chain version begins.
 
     Attributes:
         first: Its first epoch.

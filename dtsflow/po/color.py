@@ -1,4 +1,7 @@
-"""Brightness, contrast, saturation and hue, changed at random.
+"""Changing colours: brightness, contrast, saturation and hue, gray, and stretching.
+
+The four changes are random. Gray takes the colours away; stretching spreads each
+channel over all values.
 
 The four are Pillow's, which torchvision applies to images, bit for bit. The first three
 mix a pixel x with another value o: o + f * (x - o), each step rounded to float32, the
@@ -6,16 +9,12 @@ result cut to a whole number and to 0..255. The other value is 0 for brightness;
 contrast the mean luma of the image as it then is, rounded half up; for saturation the
 pixel's own luma.
 
-The hue turns in HSV of eight bits. With v the greatest and n the least of a pixel's
+The hue changes in HSV of eight bits. With v the greatest and n the least of a pixel's
 channels, s = 255 * (v - n) / v and the hue h = 255 * its turn, both cut to whole
 numbers, in float32. The shift is added modulo 256. Back, i = 6h div 255 and
 m = 6h mod 255, and the channels are v, p = v * (1 - s/255) and either
 q = v * (1 - s/255 * m/255) or t, the same of 255 - m, rounded to nearest. A shift of 0
 may change a pixel as well, since eight bits do not hold every colour.
-
-Taking the colours away.
-
-Stretching each channel over all values.
 """
 
 from itertools import permutations
@@ -65,17 +64,17 @@ class RandomGrayscale:
 
     @property
     def step(self) -> StepKind:
-        """In the core: gray."""
+        """Return the core's step: gray."""
         return StepKind.GRAYSCALE
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         return Drawing(DrawKind.CHANCE, (self.p,))
 
     @property
     def words(self) -> int:
-        """Return one: it is gray where the draw is below `p`."""
+        """Return one word: it is gray where the draw is below `p`."""
         return 1
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
@@ -147,12 +146,12 @@ class ColorJitter:
 
     @property
     def step(self) -> StepKind:
-        """In the core: the four changes."""
+        """Return the core's step: the four changes."""
         return StepKind.JITTER
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         ranges = [self._range(name) for name in NAMES]
         happens = sum(1 << number for number, span in enumerate(ranges) if span is not None)
         spans = (span or (0.0, 0.0) for span in ranges)
@@ -249,7 +248,7 @@ def _luma(pixels: Whole) -> Whole:
 
 
 def _mean(values: Whole) -> int:
-    """Return rounded half up."""
+    """Return the values rounded half up."""
     return (2 * int(values.sum(dtype=np.int64)) + values.size) // (2 * values.size)
 
 
@@ -308,17 +307,17 @@ class RandomAutocontrast:
 
     @property
     def step(self) -> StepKind:
-        """In the core: stretch."""
+        """Return the core's step: stretch."""
         return StepKind.AUTOCONTRAST
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         return Drawing(DrawKind.CHANCE, (self.p,))
 
     @property
     def words(self) -> int:
-        """Return one: it happens where the draw is below `p`."""
+        """Return one word: it happens where the draw is below `p`."""
         return 1
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:

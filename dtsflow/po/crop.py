@@ -1,8 +1,6 @@
-"""Cutting a window out: at random and scaled, or from the centre.
+"""Cutting a window out: at random and scaled, or from the centre; adding a margin.
 
-A random window as upstream's FastRandomResizedCrop chooses it.
-
-Adding a margin around an image.
+A random window may be chosen as upstream's FastRandomResizedCrop chooses it.
 """
 
 from typing import Annotated, Final, Literal, Self
@@ -62,12 +60,12 @@ class RandomResizedCrop:
 
     @property
     def step(self) -> StepKind:
-        """In the core: cut and scale."""
+        """Return the core's step: cut and scale."""
         return StepKind.SCALE if self.antialias else StepKind.SCALE_PLAIN
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         low, high = self.scale
         return Drawing(DrawKind.RESIZED_CROP, (*sides(self.size), low, high - low, *self._ratios()))
 
@@ -149,12 +147,12 @@ class CenterCrop:
 
     @property
     def step(self) -> StepKind:
-        """In the core: cut, with zeros around."""
+        """Return the core's step: cut, with zeros around."""
         return StepKind.CROP
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         return Drawing(DrawKind.CENTRE_CROP, (*sides(self.size), self.compat == "upstream"))
 
     @property
@@ -199,12 +197,12 @@ class RandomCrop:
 
     @property
     def step(self) -> StepKind:
-        """In the core: cut, with the border around."""
+        """Return the core's step: cut, with the border around."""
         return frame_step(self.padding_mode, self.fill)
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         left, top, right, bottom = margins(self.padding)
         margin = (top, left, top + bottom, left + right)
         border = border_numbers(self.padding_mode, self.fill)
@@ -213,7 +211,7 @@ class RandomCrop:
 
     @property
     def words(self) -> int:
-        """Return two: y, then x."""
+        """Return two words: y, then x."""
         return 2
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
@@ -279,7 +277,7 @@ class FastRandomResizedCrop(RandomResizedCrop):
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         low, high = (log(end) for end in self.scale)
         return Drawing(
             DrawKind.LOG_RESIZED_CROP, (*sides(self.size), low, high - low, *self._ratios())
@@ -305,12 +303,12 @@ class Pad:
 
     @property
     def step(self) -> StepKind:
-        """In the core: cut, with the border around."""
+        """Return the core's step: cut, with the border around."""
         return frame_step(self.padding_mode, self.fill)
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         left, top, right, bottom = margins(self.padding)
         border = border_numbers(self.padding_mode, self.fill)
         return Drawing(DrawKind.PAD, (top, left, top + bottom, left + right, *border))

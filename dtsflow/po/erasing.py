@@ -56,19 +56,19 @@ class RandomErasing:
 
     @property
     def step(self) -> StepKind:
-        """In the core: zeros, in the final write."""
+        """Return the core's step: zeros, in the final write."""
         return StepKind.ERASE
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         low, high = self.scale
         log_low, log_high = log(self.ratio[0]), log(self.ratio[1])
         return Drawing(DrawKind.ERASE, (self.p, low, high - low, log_low, log_high - log_low))
 
     @property
     def words(self) -> int:
-        """Return one for `p`, then four for each attempt, whether it is made or not."""
+        """Return one word for `p`, then four for each attempt, made or not."""
         return 1 + ATTEMPTS * _WORDS
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:

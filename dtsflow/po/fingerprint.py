@@ -1,4 +1,4 @@
-"""What operations and parsers are called in fingerprints, wherever their code lies.
+"""The names of operations and parsers in fingerprints, wherever their code lies.
 
 A state holds a digest of each of them, and a run goes on only where the digests are the
 same. So these names never change, whatever file a class moves to.

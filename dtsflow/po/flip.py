@@ -1,6 +1,6 @@
-"""Mirroring an image, left to right or top to bottom.
+"""Mirroring an image, left to right or top to bottom, or changing nothing.
 
-Changing nothing, in a chain where an operation is expected.
+The latter stands in a chain where an operation is expected.
 """
 
 from typing import Annotated, Final
@@ -24,17 +24,17 @@ class RandomHorizontalFlip:
 
     @property
     def step(self) -> StepKind:
-        """In the core: mirror."""
+        """Return the core's step: mirror."""
         return StepKind.MIRROR
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         return Drawing(DrawKind.FLIP, (self.p,))
 
     @property
     def words(self) -> int:
-        """Return one: it flips where the draw is below `p`."""
+        """Return one word: it flips where the draw is below `p`."""
         return 1
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
@@ -62,17 +62,17 @@ class RandomVerticalFlip:
 
     @property
     def step(self) -> StepKind:
-        """In the core: read the rows from the last one up."""
+        """Return the core's step: read the rows from the last one up."""
         return StepKind.FLIP_ROWS
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         return Drawing(DrawKind.FLIP, (self.p,))
 
     @property
     def words(self) -> int:
-        """Return one: it flips where the draw is below `p`."""
+        """Return one word: it flips where the draw is below `p`."""
         return 1
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
@@ -104,12 +104,12 @@ class DoNothing:
 
     @property
     def step(self) -> StepKind:
-        """In the core: a flip that never happens."""
+        """Return the core's form: a flip that never happens."""
         return StepKind.FLIP_ROWS
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: a flip that never happens."""
+        """Return the core's form: a flip that never happens."""
         return Drawing(DrawKind.FLIP, (0.0,))
 
     @property

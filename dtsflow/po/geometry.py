@@ -1,13 +1,12 @@
-"""A window of an image: the parameters of every operation that cuts or scales.
+"""Windows of an image: parameters, borders, and scaling in two exact ways.
 
-Cutting a window that may reach beyond the image, and what lies there.
+The parameters serve every operation that cuts or scales. A window may reach beyond the
+image; the border mode says what lies there.
 
 `constant` is a colour. `edge` repeats the pixel at the edge. `reflect` mirrors the
 image at its outermost pixels, which are not repeated (c b | a b c | b a), `symmetric`
 at its edges (b a | a b c | c b). However far the window reaches, the mirroring goes on,
 image after image, as NumPy's `pad` does it; a side of one pixel only has that pixel.
-
-Scaling an image to a new size, in two exactly defined ways.
 
 Antialiased, it is Pillow's BILINEAR, bit for bit: a triangle as wide as the scale, so
 that every source pixel counts. Each axis is a pass that rounds to uint8, so their order
@@ -107,7 +106,7 @@ def frames(window: Params, border: Border, fill: Fill) -> Params:
 
 
 def frame_step(border: Border, fill: Fill) -> StepKind:
-    """In the core: what cuts the rows that `frames` gives."""
+    """Return the core's step that cuts the rows that `frames` gives."""
     is_plain = border == "constant" and not colour(fill).any()
     return StepKind.CROP if is_plain else StepKind.PLACE
 
@@ -200,7 +199,7 @@ def _plain(image: Image, out: Pixels) -> None:
 def _local_peers(
     size: int, out_size: int
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.int32]]:
-    """For each output place: the two source places, and the weight of the second."""
+    """Return for each output place two source places and the second's weight."""
     unit = 2 * out_size
     place = (2 * np.arange(out_size, dtype=np.int64) + 1) * size - out_size
     place = np.clip(place, 0, (size - 1) * unit)

@@ -1,11 +1,12 @@
 """A chain as the compiled core runs it: decode, operations and write in one call.
 
+The file also decides for which chains the core draws, so that a chunk is one call of
+it.
+
 Operations that the core knows run in it, one after another, on scratch of the calling
 thread; flips at the end and the normalisation merge into the one write to the row. An
 operation it does not know splits the chain: native before it, Python for it, native
 after it, with the same result.
-
-Which chains the compiled core draws for, so that a chunk is one call of it.
 """
 
 from collections.abc import Sequence
@@ -74,7 +75,7 @@ def drawings_at(position: int, operation: Operation) -> Drawings | None:
 
     None: the core has none.
 
-    Normalize, which draws nothing and is no step, has an empty list of them.
+    Normalize, which draws nothing and is not a step, has an empty list of them.
     """
     if isinstance(operation, Normalize):
         return []
@@ -137,7 +138,7 @@ def divide(operations: Sequence[Operation]) -> list[Part]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Where rows are written.
+    """The memory where rows are written.
 
     Attributes:
         memory: The bytes that `padded` lies in.
@@ -190,7 +191,7 @@ class EncodedSamples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DrawnParams:
-    """What was drawn for the samples of a chunk.
+    """The parameters drawn for the samples of a chunk.
 
     Attributes:
         params: Parameters of each operation.

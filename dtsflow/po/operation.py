@@ -1,16 +1,12 @@
-"""What a preprocess operation is: sizes and random draws in bulk, pixels one by one.
+"""The contract of an operation: sizes and random draws in bulk, pixels one by one.
+
+The parts that several operations share are here, too: the colour of pixels that the
+image does not give, the check of colour images, the draw whether an operation happens
+to a sample, and mixing two values of a pixel as Pillow does.
 
 An operation first maps a spec to a spec, at plan time. For each chunk of samples it
 then draws its parameters, vectorised; parameters are data, one row a sample, so the
 same rows drive the NumPy reference here, the native core and a device kernel.
-
-The colour that an operation gives pixels that no pixel of the image makes.
-
-What an operation on colours can take.
-
-Whether an operation happens to a sample: the parameter of all that may not.
-
-Mixing two values of a pixel, as Pillow does.
 """
 
 from typing import Annotated, Any, Final, Protocol, runtime_checkable
@@ -94,7 +90,7 @@ def check_fill(fill: Fill, channels: int) -> None:
 
 
 def colour(fill: Fill) -> npt.NDArray[np.uint8]:
-    """A pixel of the colour, as rows of parameters hold it, with zeros behind."""
+    """Return a pixel of the colour as parameter rows hold it, with zeros behind."""
     values = (fill,) * MOST_CHANNELS if isinstance(fill, int) else fill
     if len(values) == 1:
         values *= MOST_CHANNELS

@@ -1,6 +1,6 @@
 """A chain as one worker runs it, on scratch that it keeps.
 
-Drawing in the compiled core: the rows of parameters that NumPy would have drawn.
+The compiled core may draw the rows of parameters that NumPy would have drawn.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ Address = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What an operation's parameters are made of: so many steps, and rows of a type."""
+    """The parts of an operation's parameters: so many steps, and rows of a type."""
 
     steps: int
     dtype: np.dtype[Any]
@@ -83,7 +83,7 @@ class NativeDraws:
 def native_draws(
     core: ModuleType, first: int, operations: Sequence[Operation]
 ) -> dict[int, NativeDraws]:
-    """What the core draws of a chain from `first` on, by where each part begins."""
+    """Return what the core draws of a chain from `first` on, by start of each part."""
     return {
         start: NativeDraws(core, first + start, operations[start:stop])
         for start, stop in _parts(operations)
@@ -124,7 +124,7 @@ def _unpacked(packed: Numbers, rows: _Rows) -> Params:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """What the draws of a view in one pass have in common."""
+    """The facts that the draws of a view in one pass have in common."""
 
     seed: int
     epoch: int
@@ -178,7 +178,7 @@ class Program:
 
     @property
     def varying(self) -> tuple[int, ...]:
-        """Which of the traced sizes may differ between samples, the first apart."""
+        """Return which of the traced sizes may differ by sample, the first apart."""
         specs = enumerate(self._specs[1:], 1)
         return tuple(place for place, spec in specs if spec.height is None or spec.width is None)
 

@@ -1,13 +1,10 @@
-"""The operations on records of one configuration in their order, checked as a whole.
+"""Operations on records: named fields in, named fields out.
 
-What a preprocess operation on records is: named fields in, named fields out.
+Those of one configuration are checked as a whole, with the fields that a batch can
+have. One worker runs a chain of them on scratch that it keeps.
 
 An operation on images draws and works on one image at a time; this one has a whole
 chunk of samples, whatever their fields are.
-
-Which fields a batch can have.
-
-A chain of operations on records as one worker runs it, on scratch that it keeps.
 """
 
 import dataclasses
@@ -106,7 +103,7 @@ Fields = tuple[Field, ...]
 
 @configurable
 class RecordChain:
-    """What makes the fields of a batch of those that a parser leaves."""
+    """The operations that make a batch's fields of those that a parser leaves."""
 
     operations: tuple[RecordOperation, ...] = ()
 
@@ -114,7 +111,7 @@ class RecordChain:
         """Thread `first` through: what enters each operation, and what leaves the last.
 
         Raises:
-            PlanError: An operation refuses its input, or its output is no batch.
+            PlanError: An operation refuses its input, or its output is not a batch.
         """
         found = [first]
         for position, operation in enumerate(self.operations):

@@ -1,8 +1,7 @@
-"""Scaling the whole image, or its centred square.
+"""Scaling the whole image or its centred square, and zooming inside a fixed frame.
 
-Making a picture larger or smaller inside a frame that stays.
-
-Decoding a JPEG at a part of its size, where what follows scales it down anyway.
+Decoding a JPEG at a part of its size belongs here, since what follows scales it down
+anyway.
 
 A JPEG can be decoded at one half, a quarter or an eighth for a fraction of the work.
 With `decode.scaled`, a sample is decoded at 1/d, d the largest of 1, 2, 4, 8 for which
@@ -55,12 +54,12 @@ class Resize:
 
     @property
     def step(self) -> StepKind:
-        """In the core: cut and scale."""
+        """Return the core's step: cut and scale."""
         return StepKind.SCALE if self.antialias else StepKind.SCALE_PLAIN
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         return Drawing(_DRAWINGS[self.fit], sides(self.size))
 
     @property
@@ -133,18 +132,18 @@ class RandomScale:
 
     @property
     def step(self) -> StepKind:
-        """In the core: scale, and put the middle into a frame."""
+        """Return the core's step: scale, and put the middle into a frame."""
         return StepKind.RESCALE
 
     @property
     def drawing(self) -> Drawing:
-        """In the core: the same."""
+        """Return the core's drawing of the same."""
         reach = self.max_ratio - self.min_ratio
         return Drawing(DrawKind.RESCALE, (self.min_ratio, reach, self.antialias))
 
     @property
     def words(self) -> int:
-        """Return two: the factor of the width, then of the height."""
+        """Return two words: the factor of the width, then of the height."""
         return 2
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
@@ -177,7 +176,7 @@ class RandomScale:
 
 
 def _overlap(scaled: int, side: int) -> tuple[slice, slice]:
-    """Where the picture and its frame meet, as places of the one and of the other."""
+    """Return where the picture and its frame meet, as places in each of the two."""
     common = min(scaled, side)
     first, other = (scaled - common) // 2, (side - common) // 2
     return slice(first, first + common), slice(other, other + common)

@@ -1,7 +1,4 @@
-"""A number that changes from epoch to epoch, as a configuration writes it.
-
-An operation whose attributes change from epoch to epoch.
-"""
+"""A number that changes from epoch to epoch, and operations with such attributes."""
 
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -105,7 +102,7 @@ class Schedule:
 
     @property
     def epochs(self) -> tuple[int, ...]:
-        """Return the epochs from which the value may be another one, 0 first."""
+        """Return the epochs from which the value may be another one, The first is 0."""
         if self.linear:
             return tuple(range(self.points[-1][0] + 1))
         return tuple(epoch for epoch, _ in self.points)
@@ -117,7 +114,7 @@ def _parts(value: Value) -> tuple[Number, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """What stands in a chain for an operation with schedules among its attributes.
+    """A stand-in in a chain for an operation with schedules among its attributes.
 
     Attributes:
         stages: Epochs, 0 first and in order, and the operation from there on.

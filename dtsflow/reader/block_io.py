@@ -1,8 +1,7 @@
 """Reading whole blocks by number, with retries and checks; one reader a thread.
 
-One open file at a time, and reads that are tried again; one a thread.
-
-Checking whole volumes against the checksum in their header, before they are used.
+A reader has one open file at a time, and tries failed reads again. Whole volumes are
+checked against the checksum in their header before they are used.
 """
 
 import contextlib
@@ -71,7 +70,7 @@ class PatientFile:
     def descriptor(self, path: Path) -> int:
         """Return a descriptor of `path`.
 
-        That of another file is closed.
+        The file that was open before is closed.
 
         Raises:
             VolumeError: It cannot be opened.
@@ -95,7 +94,7 @@ def _may_pass(error: VolumeError) -> bool:
 
 
 class Verify(Enum):
-    """What is checked of the bytes that are read."""
+    """The checks that are made of the bytes that are read."""
 
     NONE = "none"
     BLOCK = "block"
@@ -127,7 +126,7 @@ class BlockReader:
     def read(
         self, block: int, memory: npt.NDArray[np.uint8], stop: Callable[[], bool]
     ) -> BlockIndex | None:
-        """Read block `block` and check it; None if `stop` said to leave it.
+        """Read block `block` and check it; None if `stop` asked to leave it.
 
         Raises:
             VolumeError: It cannot be read.

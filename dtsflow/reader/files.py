@@ -1,6 +1,6 @@
 """The raw store: images are read from their own files, some batches ahead.
 
-Where runs of bytes lie in a memory that is filled and freed in turn.
+Their bytes lie in a memory that is filled and freed in turn.
 """
 
 import threading
@@ -34,7 +34,7 @@ class Ring:
     def take(self, size: int) -> int | None:
         """Return where `size` bytes, at least 1, are free.
 
-        None while nowhere.
+        None if there is no such place.
 
         A size up to the capacity finds room at the latest when all others are freed.
         """
@@ -175,7 +175,7 @@ class RawStore:
     def gather(self, rows: Rows) -> Samples:
         """Return the stored samples of `rows`, all valid.
 
-        Waits until they are there.
+        It waits until they are there.
 
         Raises:
             VolumeError: An image could not be read.
@@ -197,7 +197,7 @@ class RawStore:
 
 
 class _Shared:
-    """What the IO threads write and the workers read; does not refer to its store."""
+    """The state that IO threads write and workers read; does not refer to its store."""
 
     def __init__(self, images: RawSet, portions: Portions) -> None:
         self._images = images
@@ -338,7 +338,7 @@ class _Shared:
         return portion
 
     def _parts(self, rows: Rows) -> Iterator[tuple[int, slice, Ints]]:
-        """For each portion of these rows: its number, which of them, their places."""
+        """Yield each portion of these rows: its number, which rows, their places."""
         numbers, places = self._division.locate(rows)
         edges = (np.flatnonzero(np.diff(numbers)) + 1).tolist()
         for start, stop in zip([0, *edges], [*edges, len(rows)], strict=True):
@@ -346,7 +346,7 @@ class _Shared:
 
 
 def _read_images(shared: _Shared, reader: ImageReader) -> None:
-    """What one IO thread does; after an image that fails it reads the next one."""
+    """Run one IO thread; after an image that fails it reads the next one."""
     try:
         while (load := shared.next_load()) is not None:
             try:

@@ -1,6 +1,6 @@
 """The store of images that workers read themselves, from their own files.
 
-Reading the images of a raw set one by one; one reader a thread.
+Images of a raw set are read one by one; each thread has a reader.
 """
 
 import os
@@ -50,7 +50,7 @@ class ImageReader:
         return self._file.retried
 
     def read(self, sample_id: int, memory: npt.NDArray[np.uint8], stop: Callable[[], bool]) -> bool:
-        """Fill `memory` with the bytes of an image; False if `stop` said to leave it.
+        """Fill `memory` with the bytes of an image; False if `stop` asked to leave it.
 
         `sample_id` is its number in this set.
 
@@ -104,14 +104,14 @@ class SingleImages:
         self._first_id = first_id  # as of ImageReader
 
     def trust(self, block: int) -> None:
-        """Nothing: each image is read for itself."""
+        """Do nothing: each image is read for itself."""
 
     def read(self, block: int, place: int, *, stop: Callable[[], bool]) -> Samples:
         """Return the sample `place` of `block`, in memory of its own.
 
         Raises:
             VolumeError: It cannot be read.
-            ClosedError: `stop` said so.
+            ClosedError: `stop` asked for it.
         """
         sample_id = int(self._images.first_ids[block]) + place
         size = int(self._images.runs.sizes[sample_id])
@@ -183,7 +183,7 @@ class ImageStore:
         return Samples(memory, offsets, sizes, self._images.labels[rows.ids], rows.ids)
 
     def release(self, rows: Rows) -> None:
-        """Nothing: whoever gathered them owns them."""
+        """Do nothing: whoever gathered the images owns them."""
 
     def end(self) -> None:
         """End a pass; nobody waits in it."""
@@ -226,7 +226,7 @@ class _Reader:
 
 
 def images_in_hand(sizes: Sequence[Ints], count: int, *, may_repeat: bool) -> int:
-    """The most bytes that `count` images of some sources take, of these sizes."""
+    """Return the most bytes that `count` images of these sizes take."""
     every = np.concatenate([np.empty(0, np.int64), *sizes])
     if may_repeat:
         return int(every.max(initial=0)) * count

@@ -1,4 +1,4 @@
-"""Which source of a mix each place of C takes its next sample from.
+"""The order in which the places of C take samples from the sources of a mix.
 
 Pure arithmetic in whole numbers: any place of an epoch is answered for at once, without
 those before it. A source's samples are numbered in the order it delivers them; once it
@@ -22,7 +22,7 @@ THOUSAND = 1000  # weights are whole thousandths, so their pattern repeats after
 
 @dataclass(frozen=True, slots=True)
 class MixSpec:
-    """How several sources are made one.
+    """The rules by which several sources are made one.
 
     Attributes:
         names: What each source is called, in config order.
@@ -72,7 +72,7 @@ class Merging(Protocol):
         """Return the place that a source's sample `number` has."""
 
     def turns(self, first: int, last: int) -> tuple[Ints, Ints]:
-        """The source at each of the places [first, last), and its sample's number."""
+        """Return the source at each place in [first, last), and its sample's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class InProportion:
         return number + sum(ahead)
 
     def turns(self, first: int, last: int) -> tuple[Ints, Ints]:
-        """The source at each of the places [first, last), and its sample's number."""
+        """Return the source at each place in [first, last), and its sample's number."""
         sources = np.empty(last - first, np.int64)
         numbers = np.empty(last - first, np.int64)
         for source, part in enumerate(zip(self.before(first), self.before(last), strict=True)):
@@ -192,7 +192,7 @@ class ByWeight:
         return thousands * THOUSAND + int(np.flatnonzero(self.table == source)[inside])
 
     def turns(self, first: int, last: int) -> tuple[Ints, Ints]:
-        """The source at each of the places [first, last), and its sample's number."""
+        """Return the source at each place in [first, last), and its sample's number."""
         thousands, inside = np.divmod(np.arange(first, last, dtype=np.int64), THOUSAND)
         sources = self.table[inside]
         weights = np.array(self.weights, np.int64)

@@ -1,8 +1,7 @@
 """One lane of an epoch: a slice of C, and in it a run of each source.
 
-The samples of one source in the order of one epoch.
-
-The windows of a lane: blocks of one source that are shuffled together.
+Each source has its samples in the order of one epoch. A window of a lane is the blocks
+of one source that are shuffled together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Located(NamedTuple):
-    """Where samples are stored; see Rows."""
+    """The places where samples are stored; see Rows."""
 
     ids: Ints
     blocks: Ints

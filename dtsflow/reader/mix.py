@@ -43,7 +43,7 @@ class MixedSource:
 
         Raises:
             VolumeError: Files are missing, damaged, or no single whole set.
-            PlanError: They are no images, or `order_from` cannot order them.
+            PlanError: The sources are not images, or `order_from` cannot order them.
         """
         found = self.source.scan(cache)
         return found if self.order_from is None else arranged_as(found, self.order_from, cache)

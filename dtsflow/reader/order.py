@@ -40,7 +40,7 @@ MAX_AUTO_LANES = 16  # design.md section 4: a fixed number, so that no rank coun
 
 
 class Shuffle(Enum):
-    """How far samples travel from where they are stored."""
+    """The distance that samples travel from where they are stored."""
 
     NONE = "none"
     WINDOWS = "windows"
@@ -54,7 +54,7 @@ class Shuffle(Enum):
 
 
 class Tail(Enum):
-    """What becomes of the samples that do not fill a last batch."""
+    """The treatment of the samples that do not fill a last batch."""
 
     PAD = "pad"
     DROP = "drop"
@@ -225,7 +225,7 @@ class Order:
 
 
 def _lanes_for(size: int, batch_size: int) -> str:
-    """The number of lanes to ask for so that `size` ranks can run, or why none can."""
+    """Return the lanes to ask for so that `size` ranks can run, or why none can."""
     fitting = [v for v in divisors(batch_size) if v % size == 0]
     if not fitting:
         return f" batch_size={batch_size} is no multiple of {size}: choose one that is."
@@ -235,7 +235,7 @@ def _lanes_for(size: int, batch_size: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Where the samples of consecutive rows come from; arrays of one entry a row.
+    """The origins of the samples of consecutive rows; arrays of one entry a row.
 
     Attributes:
         ids: sample_id, -1 in a missing row.
@@ -312,7 +312,7 @@ class EpochOrder:
         return self._order.lane_rows
 
     def rows(self, first_step: int, steps: int, lanes: range) -> Rows:
-        """The rows of `steps` global batches from `first_step` on, of some lanes only.
+        """Return the rows of `steps` batches from `first_step` on, of some lanes.
 
         Rows come step by step, inside a step lane by lane.
         """
@@ -333,7 +333,7 @@ class EpochOrder:
         again.
 
         Raises:
-            PlanError: Single samples are permuted, so there are no windows.
+            PlanError: Single samples are permuted, so windows do not exist.
         """
         order = self._order
         if order.shuffle is Shuffle.FULL:
@@ -342,7 +342,7 @@ class EpochOrder:
         return list(self._lane(lane).legs(rows, lane))
 
     def delivery(self, lanes: range, first_step: int = 0) -> Ints:
-        """The blocks that `lanes` need from a step on, each once, in order of need."""
+        """Return the blocks `lanes` need from a step on, once, in order of need."""
         order = self._order
         if order.shuffle is Shuffle.FULL:
             return np.flatnonzero(order.counts)
@@ -381,7 +381,7 @@ class EpochOrder:
     def _delivered(self, lane: int) -> int:
         """Return the lane that `lane` delivers.
 
-        Another one where it wraps and is empty.
+        It is another lane where the lane wraps and is empty.
         """
         start, stop = self._order.lane_bounds(lane)
         while self._order.tail is Tail.WRAP and start == stop:
@@ -415,7 +415,7 @@ class EpochOrder:
 
     @property
     def _is_regrouped(self) -> bool:
-        """Whether what `full` permuted for the group is permuted for the epoch, too."""
+        """Tell whether `full` permutes for the group and again for the epoch."""
         return self._order.shuffle is Shuffle.FULL and self._order.group > 1
 
     def _locate(self, sources: Ints, positions: Ints, lanes: Ints, numbers: Ints) -> Rows:

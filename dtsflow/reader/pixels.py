@@ -49,7 +49,7 @@ class PixelStore:
         )
 
     def release(self, rows: Rows) -> None:
-        """Nothing: all stays where it is."""
+        """Do nothing: all stays where it is."""
 
     def end(self) -> None:
         """End a pass; nobody waits in it."""
@@ -59,7 +59,7 @@ class PixelStore:
         return "all samples are in memory"
 
     def close(self, *, wait: bool = True) -> None:
-        """Nothing: there are no threads."""
+        """Do nothing: there are no threads."""
 
 
 class SinglePixels:
@@ -71,7 +71,7 @@ class SinglePixels:
         self._loaded: npt.NDArray[np.uint8] | None = None
 
     def trust(self, block: int) -> None:
-        """Nothing: the set is compared with its digest when it is read."""
+        """Do nothing: the set is compared with its digest when it is read."""
 
     def read(self, block: int, place: int, *, stop: Callable[[], bool]) -> Samples:  # noqa: ARG002  # there is one block, and nothing to wait for
         """Return the sample `place`.

@@ -1,8 +1,7 @@
 """Samples one by one, from whatever the data set is stored in.
 
-One block, or one sample of it, straight from disk, whatever a store holds.
-
-A substitute for a bad sample may lie in any block, and few are ever needed.
+One block, or one sample of it, is read straight from disk, whatever a store holds. A
+substitute for a bad sample may lie in any block, and few are ever needed.
 """
 
 import dataclasses
@@ -45,7 +44,7 @@ def read_block(
     Raises:
         BlockError: It is damaged.
         VolumeError: It cannot be read.
-        ClosedError: `stop` said so.
+        ClosedError: `stop` asked for it.
     """
     span = volumes.span(block)
     memory = aligned_bytes(span.nbytes)
@@ -82,7 +81,7 @@ class SingleSamples:
         Raises:
             BlockError: The block is damaged.
             VolumeError: It cannot be read.
-            ClosedError: `stop` said so.
+            ClosedError: `stop` asked for it.
         """
         index = self._index(block, stop)
         span = self._volumes.span(block)
@@ -123,7 +122,7 @@ class Singles(Protocol):
         Raises:
             BlockError: The block is damaged.
             VolumeError: It cannot be read.
-            ClosedError: `stop` said so.
+            ClosedError: `stop` asked for it.
         """
 
 

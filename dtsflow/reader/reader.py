@@ -1,4 +1,4 @@
-"""How blocks come from the disk into memory, and in which order samples leave."""
+"""The reader: how blocks come into memory, and in which order samples leave."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -195,7 +195,7 @@ class Reader:
         lanes: range,
         portions: Portions | None = None,
     ) -> int:
-        """Bytes that the samples in memory and their index occupy during a run.
+        """Return the bytes of the samples in memory and their index during a run.
 
         `portions` is needed for a raw set alone.
         """
@@ -317,7 +317,7 @@ def _record_store(records: RecordSet, portions: Portions, window_bytes: int) -> 
 
 
 def _parts(mix: MixedSet, order: Order) -> Iterator[tuple[DataSet, Flags]]:
-    """Each source of a mix, and which of its blocks hold a sample that is read."""
+    """Return each source of a mix, and its blocks that hold a sample that is read."""
     for source, own in zip(mix.sources, order.sources, strict=True):
         yield source, order.counts[own.start : own.stop] > 0
 
@@ -325,7 +325,7 @@ def _parts(mix: MixedSet, order: Order) -> Iterator[tuple[DataSet, Flags]]:
 def _source_bytes(source: DataSet, needed: Flags) -> int:
     """Return what the store of a source keeps.
 
-    Nothing of images that workers read.
+    Images that workers read count as nothing.
     """
     if isinstance(source, RawPixels):
         return pixel_store_bytes(source)

@@ -60,7 +60,7 @@ class StreamStore:
     def gather(self, rows: Rows) -> Samples:
         """Return the records of `rows`, all valid.
 
-        Reads up to them.
+        The stream is read up to them.
 
         Raises:
             VolumeError: One cannot be read, or is longer than its loader said.
@@ -155,7 +155,7 @@ class _Lane:
 
 
 def _delivered(epoch: EpochOrder, lane: int, first: int, step: int) -> Ints:
-    """A lane's records before a step, from its row `first` on or before, by place."""
+    """Return a lane's records before a step, from row `first` or before, by place."""
     q = epoch.lane_rows
     return epoch.rows(first // q, step - first // q, range(lane, lane + 1)).ids
 

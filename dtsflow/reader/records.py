@@ -1,8 +1,7 @@
 """The store of records that can be read in any order: each worker reads its own.
 
-The bytes of records in memory: how many at the most, and that they are no more.
-
-Reading records as substitutes, one at a time.
+The bytes of records in memory have a limit, which is kept. Substitutes are read one at
+a time.
 """
 
 import threading
@@ -23,7 +22,7 @@ _BATCHES = 2  # that are in the making at the same time, one for each zone
 def record_bytes(
     records: RecordSet, portions: Portions, workers: int, window_bytes: int
 ) -> tuple[int, bool]:
-    """The most bytes of records that a rank has in memory, and whether that is exact.
+    """Return the most record bytes a rank has in memory, and whether that is exact.
 
     Where the loader knows the records' lengths it is what the longest of them take:
     each worker has a portion in hand, which is there twice when it is joined; of a
@@ -42,7 +41,7 @@ def record_bytes(
 
 
 def window_share(portions: Portions, window_bytes: int) -> int:
-    """The part of `window_bytes`, which is for all lanes, that those of a rank have."""
+    """Return a rank's share of `window_bytes`, which is for the lanes of all ranks."""
     return max(1, window_bytes * len(portions.lanes) // portions.order.lanes)
 
 
@@ -137,9 +136,9 @@ def _key(rows: Rows) -> tuple[int, int]:
 
 
 def joined(records: Sequence[bytes], ids: Ints) -> Samples:
-    """Return records in one memory, as a chunk of samples.
+    """Join records in one memory, as a chunk of samples.
 
-    They have no labels.
+    Records have no labels.
     """
     sizes = np.array([len(record) for record in records], np.int64)
     return Samples(
@@ -251,7 +250,7 @@ class SingleRecords:
         self._set = records
 
     def trust(self, block: int) -> None:
-        """Nothing: each record is read for itself."""
+        """Do nothing: each record is read for itself."""
 
     def read(self, block: int, place: int, *, stop: Callable[[], bool]) -> Samples:
         """Return the sample `place` of `block`.
@@ -260,7 +259,7 @@ class SingleRecords:
 
         Raises:
             VolumeError: It cannot be read.
-            ClosedError: `stop` said so.
+            ClosedError: `stop` asked for it.
         """
         if stop():
             raise ClosedError("The pass ended while a substitute was read.")

@@ -1,8 +1,7 @@
 """The resident store: every block is read once and stays in memory.
 
-Blocks of a data set in one memory, with their index and what became of each.
-
-Which blocks each process of a node reads, so that each is read by exactly one.
+The blocks of a data set lie in one memory, with their index and the outcome of each
+read. Each block is read by exactly one process of a node.
 """
 
 import threading
@@ -33,7 +32,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Where each block lies in a table's memory; -1 for one that is not needed."""
+    """The place of each block in a table's memory; -1 for one that is not needed."""
 
     offsets: Ints
     blocks_bytes: int
@@ -56,7 +55,7 @@ class Layout:
     def planned_bytes(self) -> int:
         """Return the bytes of the blocks and the index.
 
-        Beside them the rest is nothing.
+        Beside them the rest is small.
         """
         return self.blocks_bytes + self.samples * INDEX_BYTES
 
@@ -181,7 +180,7 @@ class BlockTable:
         return slice(first, first + int(self.volumes.counts[block]))
 
     def _refused(self, blocks: Ints) -> Mapping[int, str]:
-        """Which of the samples in `blocks` lie in a damaged block, and the damage."""
+        """Return which samples in `blocks` lie in a damaged block, and the damage."""
         if self._is_whole:
             return {}
         numbers = np.flatnonzero(self.states[blocks] == DAMAGED).tolist()
@@ -218,7 +217,7 @@ POLL_S = 0.002  # nobody wakes a process for what another one has read
 
 
 def resident_bytes(volumes: VolumeSet, needed: Flags | None = None) -> int:
-    """Bytes that the `needed` blocks, or all, and the index occupy during a run."""
+    """Return the bytes of the `needed` blocks, or all, and the index during a run."""
     return Layout.of(volumes, volumes.counts > 0 if needed is None else needed).planned_bytes
 
 
@@ -264,7 +263,7 @@ class ResidentStore:
         """Begin a pass; there is nothing to prepare."""
 
     def release(self, rows: Rows) -> None:
-        """Nothing: all stays where it is."""
+        """Do nothing: all stays where it is."""
 
     def end(self) -> None:
         """End a pass; whoever waits for a block may wait on, it will come."""
@@ -272,7 +271,7 @@ class ResidentStore:
     def gather(self, rows: Rows) -> Samples:
         """Return the stored samples of `rows`, all valid.
 
-        Waits until their blocks are there.
+        It waits until their blocks are there.
 
         Raises:
             VolumeError: A block could not be read.
@@ -293,7 +292,7 @@ class ResidentStore:
 
 
 class _Shared:
-    """What the IO threads write and the workers read; does not refer to its store."""
+    """The state that IO threads write and workers read; does not refer to its store."""
 
     def __init__(self, table: BlockTable, waiting: Iterator[int]) -> None:
         self.table = table
@@ -341,7 +340,7 @@ class _Shared:
 
 
 def _read_blocks(shared: _Shared, reader: BlockReader) -> None:
-    """What one IO thread does; after a block that fails it reads the next one."""
+    """Run one IO thread; after a block that fails it reads the next one."""
     table = shared.table
     try:
         while (block := shared.next_block()) is not None:

@@ -1,10 +1,7 @@
 """The rows of an epoch, a page of steps at a time, shared by all workers.
 
-Chosen samples of a data set, and where they lie in it.
-
-The rows of a rank in portions, as workers ask for them.
-
-The samples of a rank, numbered so that epochs of one group agree on each.
+Workers ask for a rank's rows in portions. Chosen samples of a data set are located in
+it, and the samples of a rank are numbered so that epochs of one group agree on each.
 """
 
 import dataclasses
@@ -114,7 +111,7 @@ class RowTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Portions:
-    """How each batch of a rank is divided: `chunk_rows` rows, and what is left.
+    """The division of a rank's batch: portions of `chunk_rows` rows, and the rest.
 
     Attributes:
         order: The order of all ranks.
@@ -135,7 +132,7 @@ class Portions:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether one batch may have a sample several times, as a tail that wraps."""
+        """Tell whether one batch may repeat a sample, as a tail that wraps does."""
         return self.order.samples < self.order.batch_size
 
     @property
@@ -184,7 +181,7 @@ class OwnPlaces:
     def of(self, rows: Rows) -> Ints:
         """Return the number of each row's sample.
 
-        -1 where it is none of the rank's own.
+        It is -1 for a sample that is not the rank's own.
 
         That is a missing row, or one that an empty lane takes from another rank's.
         """

@@ -1,4 +1,4 @@
-"""What the ranks of a run would deliver and read, from the counts of the blocks alone.
+"""The reads and deliveries of a run's ranks, from the counts of the blocks alone.
 
 Closed form over all lanes at once, so that thousands of ranks and a million blocks take
 seconds. The definitions are those of docs/design.md section 4.
@@ -64,7 +64,7 @@ class Simulation:
 
     @cached_property
     def node_streamed_bytes(self) -> Ints:
-        """Bytes that each node reads in the first epoch when its ranks stream."""
+        """Return the bytes that each node reads in epoch 0 when its ranks stream."""
         return np.add.reduceat(self.streamed_bytes, np.arange(0, self.size, self.per_node))
 
     def _of_ranks(self, of_lanes: Ints) -> Ints:
@@ -111,7 +111,7 @@ def _bounds(order: Order, lanes: Ints) -> tuple[Ints, Ints]:
 def _delivered_lanes(order: Order) -> Ints:
     """Return the lane whose samples each lane delivers.
 
-    Another one where it wraps, empty.
+    It is another lane where the lane wraps and is empty.
     """
     lanes = np.arange(order.lanes, dtype=np.int64)
     filled = np.flatnonzero(_lane_samples(order))

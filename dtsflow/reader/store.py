@@ -1,8 +1,7 @@
-"""What holds the stored samples of a run in memory while they are needed.
+"""The contract of a store, which holds a run's samples in memory while needed.
 
-Stored samples in memory, as one struct of arrays per chunk.
-
-The threads of a store that read from the disk.
+Stored samples in memory are one struct of arrays per chunk. A store has threads that
+read from the disk.
 """
 
 import logging
@@ -98,7 +97,7 @@ class Store(Protocol):
     def gather(self, rows: Rows) -> Samples:
         """Return the stored samples of `rows`, all valid.
 
-        Waits until they are there.
+        It waits until they are there.
 
         They stay until the rows are released. Rows of one call are consecutive.
 
@@ -140,7 +139,7 @@ LET_GO_S = 1.0  # a disk or network share that hangs must not keep the process
 
 
 class Counting(Protocol):
-    """What one thread reads with."""
+    """The reader of one thread."""
 
     @property
     def retried(self) -> int:

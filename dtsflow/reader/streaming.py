@@ -27,7 +27,7 @@ SLOTS = 2  # windows of a lane and source: one that is used, one that loads
 
 
 def slot_blocks(order: Order) -> list[int]:
-    """The most blocks that a window of any lane has, in any epoch, for each source.
+    """Return the most blocks of any lane's window in any epoch, for each source.
 
     A lane has a run of a source's samples, so it holds at most as many whole blocks as
     the smallest blocks that have as many samples, and a part of one more at either end.
@@ -133,7 +133,7 @@ class _Queue:
         return self._legs[self._loading].leg.row
 
     def take(self) -> tuple[_Window, int]:
-        """The next block to load, as a window and the number of the block in it."""
+        """Take the next block to load, as a window and the block's number in it."""
         number, block = self._loading, self._block
         if block == 0:
             start = self._start + number % SLOTS * self._slot_bytes
@@ -144,7 +144,7 @@ class _Queue:
         return self.windows[number], block
 
     def parts(self, numbers: Ints) -> Iterator[tuple[int, slice]]:
-        """Which legs these consecutive rows lie in, and which of them lie there."""
+        """Return which legs these consecutive rows lie in, and which rows lie there."""
         legs = np.searchsorted(self.firsts, numbers, side="right") - 1
         for part in _runs(legs):
             yield int(legs[part.start]), part
@@ -214,7 +214,7 @@ class StreamingStore:
     def gather(self, rows: Rows) -> Samples:
         """Return the stored samples of `rows`, all valid.
 
-        Waits until they are there.
+        It waits until they are there.
 
         Raises:
             VolumeError: A block could not be read.
@@ -236,7 +236,7 @@ class StreamingStore:
 
 
 class _Shared:
-    """What the IO threads write and the workers read; does not refer to its store."""
+    """The state that IO threads write and workers read; does not refer to its store."""
 
     def __init__(
         self, volumes: VolumeSet, order: Order, lanes: range, memory: Bytes | None
@@ -504,7 +504,7 @@ def _spans_too_many(parts: Sequence[tuple[_Queue, int, Ints]]) -> bool:
 
 
 def _read_windows(shared: _Shared, reader: BlockReader) -> None:
-    """What one IO thread does; after a block that fails it reads the next one."""
+    """Run one IO thread; after a block that fails it reads the next one."""
     try:
         while (load := shared.next_load()) is not None:
             try:

@@ -74,7 +74,7 @@ def select(volumes: DataSet, subset: Subset | None) -> Selection | None:
 def ranks(ids: Ints) -> npt.NDArray[np.uint64]:
     """Return the rank of each sample where some are to be taken.
 
-    Those of the least are.
+    Those of the least ranks are taken.
 
     It is output number `id` of SplitMix64 from state 0 (Steele, Lea and Flood, 2014):
     it looks like chance, is another for every id, and depends on nothing else.
@@ -86,7 +86,7 @@ def ranks(ids: Ints) -> npt.NDArray[np.uint64]:
 
 
 def _share(ids: Ints, labels: npt.NDArray[np.int32], fraction: float) -> Ints:
-    """Of each class's ids the share that ranks first."""
+    """Return of each class's ids the share that ranks first."""
     _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     kept = np.maximum(1, np.floor(sizes * fraction + 0.5).astype(np.int64))
     order = np.lexsort((ranks(ids), classes))

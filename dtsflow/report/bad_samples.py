@@ -52,7 +52,7 @@ class BadRow:
 
 
 class BadSampleLog:
-    """What a run tells of its bad samples, batch by batch as they are handed out.
+    """The log of a run's bad samples, batch by batch as they are handed out.
 
     Args:
         on_error: What becomes of them.

@@ -1,6 +1,6 @@
-"""Runs side by side: what they were configured to be, and what came of it.
+"""Runs side by side: their configurations, and their figures.
 
-Figures of several runs as a picture: one labelled bar for each.
+Figures of several runs can be drawn as a picture: one labelled bar for each.
 """
 
 import json
@@ -183,7 +183,7 @@ def _figures(path: Path) -> dict[str, float]:
 
 
 def _trained(train: Mapping[str, Any] | None) -> dict[str, float]:
-    """The mean loss of the last epoch, and what each phase was last evaluated to."""
+    """Return the mean loss of the last epoch, and each phase's last evaluation."""
     if not train:
         return {}
     losses = train["losses"]
@@ -256,7 +256,7 @@ def ticks(largest: float) -> list[float]:
 
 
 def _cut(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: int) -> str:
-    """As much of the text as fits, from its beginning."""
+    """Return as much of the text as fits, from its beginning."""
     text = _ascii(text)
     if font.getlength(text) <= width:
         return text

@@ -1,4 +1,4 @@
-"""What a run counts about itself."""
+"""The counters of a run."""
 
 import time
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 @dataclass(slots=True)
 class PhaseCounters:
-    """What one phase was handed.
+    """The counts of what one phase was handed.
 
     Attributes:
         images: Valid rows so far.

@@ -1,8 +1,6 @@
-"""The report of a run, for a machine to read.
+"""The report of a run, or of several ranks together, for a machine to read.
 
-What this process holds in memory, as the operating system counts it.
-
-The report of a run of several ranks, from those of each.
+It includes the memory that this process holds, as the operating system counts it.
 """
 
 import contextlib

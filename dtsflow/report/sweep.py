@@ -64,7 +64,7 @@ class SweepFolder:
         return cls("/".join(parts), path, read_jobs(path))
 
     def enter(self, wanted: Sequence[tuple[Sequence[str], str]]) -> tuple["SweepFolder", list[Job]]:
-        """The folder with the wanted jobs in it, and these, as overrides and digest.
+        """Enter the folder with the wanted jobs, given as overrides and a digest.
 
         A job that is known keeps its number, one that is not gets the next. So a sweep
         can be given again, and with more values. Of jobs that are alike each is one.

@@ -1,6 +1,7 @@
-"""What becomes of bad samples: an error, a substitute, or a row without a sample.
+"""The treatment of bad samples: an error, a substitute, or a row without a sample.
 
-Good samples in the place of bad ones: which come into question, in which order.
+A substitute is a good sample; the file says which ones come into question, and in which
+order.
 """
 
 import dataclasses
@@ -50,7 +51,7 @@ class Substitutes:
 
         Raises:
             VolumeError: A block cannot be read.
-            ClosedError: `stop` said so.
+            ClosedError: `stop` asked for it.
         """
         if is_damaged:
             self._give_up_block(block)
@@ -213,7 +214,7 @@ class RowWriter:
     def of_batch(self, step: int) -> list[BadSample]:
         """Return the bad samples of a filled batch, by row.
 
-        They are given once.
+        Each is given once.
         """
         with self._lock:
             found = self._found.pop(step, [])

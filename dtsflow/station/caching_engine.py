@@ -32,7 +32,7 @@ class Sharing(Protocol):
     def examine(self, samples: Samples) -> tuple[ProbedSamples, Bad]:
         """Return what the headers of samples tell.
 
-        And which are bad, then all is in vain.
+        Also return which samples are bad; then the rest is not used.
         """
 
     def jpegs(self, examined: ProbedSamples) -> npt.NDArray[np.bool_]:

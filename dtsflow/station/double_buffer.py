@@ -1,11 +1,11 @@
-"""Whose turn it is at the two zones of the station.
+"""The double buffer of the station: who may use which of its two zones.
+
+The settings of the station are here, too.
 
 The whole state is counters that only grow: chunks claimed, chunks finished per zone,
 batches filled (in step order) and batches drained. A zone is written while its batch is
 less than two ahead of the last drained one, so nothing has to be set, cleared or
 remembered.
-
-How the station is configured.
 """
 
 import logging
@@ -117,7 +117,7 @@ class DoubleBuffer:
     def _is_ready(self) -> bool:
         """Tell whether the oldest batch is full.
 
-        Raises when it never will be.
+        Raises when that will never happen.
         """
         if self._closed:
             raise ClosedError("This pass over the epoch has ended: begin another.")

@@ -1,8 +1,7 @@
-"""What turns stored samples into rows: decode, preprocess, write.
+"""The contract of an engine, which turns stored samples into rows.
 
-What is to be made of the decoded samples of a chunk: rows of one field.
-
-What is drawn for a chunk that goes through one chain or several.
+It decodes, preprocesses and writes. An output is the rows of one field that are to be
+made of a chunk's decoded samples. The draws of a chunk are for one chain or several.
 """
 
 from collections.abc import Iterable, Sequence
@@ -53,7 +52,7 @@ class StageTimes:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What the draws of a pass are addressed by, beside the sample."""
+    """The address of the draws of a pass, beside the sample."""
 
     seed: int
     epoch: int
@@ -75,7 +74,7 @@ class Engine(Protocol):
     def probe(self, samples: Samples) -> Bad:
         """Return the samples that are bad whatever is drawn for them.
 
-        Not even headers.
+        Their headers cannot be read.
         """
 
 

@@ -1,6 +1,6 @@
 """Fill one chunk of rows: find its samples, let the engine write them.
 
-The rows of a pass that need not be decoded.
+Rows of a pass that need not be decoded come from the row cache.
 """
 
 import time
@@ -23,7 +23,7 @@ from dtsflow.volume.data_set import DataSet
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CachedPass:
-    """What a pass reuses; its workers share it.
+    """The parts that a pass reuses; its workers share them.
 
     Attributes:
         store: The kept rows.

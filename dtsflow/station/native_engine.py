@@ -1,8 +1,6 @@
 """The native engine: a chunk of samples in one call of the compiled core.
 
-Decoding by the compiled core, each sample once for all that is made of it.
-
-The native engine of several chains: each sample is decoded once, for all of them.
+With several chains each sample is decoded once, for all of them.
 """
 
 import time
@@ -234,7 +232,7 @@ class NativeEngine:
         return shapes, handed, bad
 
     def refusal(self, samples: Samples, number: int, status: int) -> DecodeError:
-        """Why the core refused a sample, in the reference decoder's words if any.
+        """Return why the core refused a sample, in the reference's words if any.
 
         Raises:
             MemoryError: The sample may be good, but there was no memory to decode it.
@@ -301,7 +299,7 @@ class SharedDecode:
     def examine(self, samples: Samples) -> tuple[ProbedSamples, Bad]:
         """Return what the headers of samples tell.
 
-        And which are bad, then all is in vain.
+        Also return which samples are bad; then the rest is not used.
         """
         shapes, handed, bad = self._main.examine(samples)
         return ProbedSamples(samples, shapes, handed), bad
@@ -444,7 +442,7 @@ class SharedDecode:
 def _windows(
     examined: ProbedSamples, outputs: Sequence[Output], wanted: npt.NDArray[np.bool_], scale: int
 ) -> npt.NDArray[np.void]:
-    """The part of each image, as it is decoded, that those who want it look at."""
+    """Return the part of each decoded image that its users look at."""
     height, width = -(-examined.shapes.T.astype(np.int64) // scale)
     top, left = np.full_like(height, 1 << 30), np.full_like(width, 1 << 30)
     bottom, right = np.zeros_like(height), np.zeros_like(width)
@@ -481,7 +479,7 @@ def _portions(numbers: Places, needed: npt.NDArray[np.void]) -> Iterator[Places]
 
 
 def _moved(output: Output, numbers: Places, needed: npt.NDArray[np.void]) -> Output:
-    """An output of some samples of which only a window, `needed` of all, is there."""
+    """Return an output of samples of which only a window, `needed`, is there."""
     chosen, rows = output.chosen[numbers], output.rows[numbers]
     if not _is_cut(output):  # then whole images are decoded
         return replace(output, chosen=chosen, rows=rows)

@@ -70,7 +70,7 @@ class RecordEngine:
     def _bad_ones(self, records: list[memoryview], out: Arrays, first: Exception) -> Bad:
         """Return which records are bad.
 
-        Each is parsed alone, since nobody said which.
+        Each is parsed alone, since the parser does not say which.
         """
         bad: Bad = {}
         for number, record in enumerate(records):

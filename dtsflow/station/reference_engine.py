@@ -42,7 +42,7 @@ class ReferenceDecode:
     def examine(self, samples: Samples) -> tuple[ProbedSamples, Bad]:
         """Return what the headers of samples tell.
 
-        And which are bad, then all is in vain.
+        Also return which samples are bad; then the rest is not used.
         """
         began = time.perf_counter()
         shapes = np.ones((len(samples), 2), np.int32)

@@ -1,6 +1,7 @@
 """Rows that later epochs copy: images as they are before the last write.
 
-Which epochs the rows of a decoded sample are made for, and where each is kept.
+The policy says for which epochs a decoded sample's rows are made, and where each is
+kept.
 """
 
 import threading
@@ -22,7 +23,7 @@ EPOCHS = 1 << 32  # that a random address tells apart
 
 @dataclass(frozen=True, slots=True)
 class CachePolicy:
-    """How a phase reuses what it decoded.
+    """The way a phase reuses what it decoded.
 
     Attributes:
         factor: K of SDMP: a decoded sample goes through the chain for all epochs that
@@ -71,7 +72,7 @@ _LABEL_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class RowBudget:
-    """What the rows of a phase need on one rank, and how many samples' are kept.
+    """The bytes that a phase's rows need on one rank, and how many samples are kept.
 
     Attributes:
         samples: Samples of the rank.
@@ -187,7 +188,7 @@ class RowCache:
         return self._labels[numbers]
 
     def places(self, numbers: Ints, epoch: int | None = None) -> Ints:
-        """Which rows of the store are those of samples, in this pass or an epoch."""
+        """Return which store rows are those of samples, in this pass or an epoch."""
         slot = self._slot if epoch is None else self.reuse.slot(epoch)
         assert slot is not None
         return slot * len(self._held) + numbers
@@ -207,7 +208,7 @@ class RowCache:
 
 @dataclass(frozen=True)
 class RowLayout:
-    """How the images of one sample lie in a kept row, each from a multiple of 64 bytes.
+    """The layout of one sample's images in a kept row, each at a multiple of 64 bytes.
 
     Attributes:
         images: What each field of a batch keeps, UINT8 and of one size, by its name.

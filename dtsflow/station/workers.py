@@ -124,7 +124,7 @@ class _Shared:
 
 
 def _work(shared: _Shared, number: int) -> None:
-    """What one worker thread does."""
+    """Run one worker thread."""
     seen = 0
     while (current := shared.next_pass(seen)) is not None:
         seen += 1
