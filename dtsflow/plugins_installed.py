@@ -106,10 +106,7 @@ def _described(point: EntryPoint) -> InstalledPlugin:
 
 
 def _sources(package: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the package's sources of a pack.
-
-    Also return why others cannot be used.
-    """
+    """Return the package's sources of a pack; also return why others cannot be used."""
     found, problems = [], []
     for point in sorted(entry_points(group=SOURCES), key=lambda point: point.name):
         if point.value.partition(":")[0].partition(".")[0].strip() == package:

@@ -68,7 +68,7 @@ class HostArena:
         timeout_s: float,
         progress: Callable[[], str],
         poison: bool,
-        stream: Any = None,  # noqa: ARG002  # there is no device
+        stream: Any = None,  # noqa: ARG002  # a host has no streams
     ) -> "HostFeed":
         """Hand over the batches that workers fill in `double_buffer`."""
         return HostFeed(self.zones[form], double_buffer, timeout_s, progress, poison=poison)

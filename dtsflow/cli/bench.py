@@ -146,10 +146,7 @@ class Measuring:
 
 
 def _wanted(asked: Sequence[str] | None) -> Sequence[str]:
-    """Return the operations asked for.
-
-    All operations if none was asked for.
-    """
+    """Return the operations asked for; all operations if none was asked for."""
     known = names()
     for name in asked or ():
         if name not in known:

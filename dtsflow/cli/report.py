@@ -78,7 +78,7 @@ def plotted(comparison: Comparison, title: str) -> Image.Image:
     """Return the figure that the runs are ordered by, as a bar for each.
 
     Raises:
-        ConfigError: A run to draw is missing.
+        ConfigError: No run can be drawn.
     """
     if not comparison.rows:
         raise ConfigError(f"--plot: {title} has no runs yet, so there is nothing to draw.")

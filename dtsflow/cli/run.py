@@ -210,7 +210,7 @@ def perform(
             run.close()  # a second signal must not come before the state is written
         if is_first:
             print(tell(run.report(), run))
-    if not run.stopping.ended or signals.came is None:  # None: only other ranks were told
+    if not run.stopping.ended or signals.came is None:  # None: only other ranks got the signal
         return 0
     if is_first:
         told = f"stopped by {signals.came.name} at {_place(run)}; go on with resume=auto"

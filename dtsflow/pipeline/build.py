@@ -83,10 +83,7 @@ def _without(group: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _whole(phase: Tree) -> Tree:
-    """Return a phase.
-
-    With a mix, a volume without a path is left out.
-    """
+    """Return a phase; with a mix, a volume without a path is left out."""
     volume, reader = phase.get("volume"), phase.get("reader")
     has_mix = isinstance(reader, Mapping) and reader.get("mix") is not None
     if has_mix and isinstance(volume, Mapping) and volume.get("path") == MISSING:

@@ -102,10 +102,7 @@ def state_at(place: str) -> Path:
 
 
 def _wrong(found: Any) -> str:
-    """Return what is wrong with a parsed state.
-
-    Empty if nothing is.
-    """
+    """Return what is wrong with a parsed state; empty if nothing is."""
     names = [field.name for field in fields(State)]
     if not isinstance(found, dict) or set(found) != set(names):
         return f"it must hold {', '.join(names)} and nothing else"

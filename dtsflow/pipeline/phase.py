@@ -225,7 +225,7 @@ class Phase:
         `number` is the phase's in random addresses.
 
         Raises:
-            PlanError: Samples or steps are missing, or lanes that do not divide.
+            PlanError: Samples or steps are missing, or lanes do not divide.
         """
         lanes = auto_lanes(self.batch_size) if self.lanes == "auto" else self.lanes
         mixing = self.reader.mixing(volumes)
@@ -308,10 +308,7 @@ class Phase:
         return self.po
 
     def core(self, volumes: DataSet) -> ModuleType | None:
-        """Return the compiled core if it runs this phase.
-
-        None: the reference path.
-        """
+        """Return the compiled core if it runs this phase; None: the reference path."""
         if not (self.image_decode.allows_native or volumes.layout == "pixels"):
             return None
         core = load()

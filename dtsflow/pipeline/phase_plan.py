@@ -49,7 +49,7 @@ class PhasePlan:
         order: Which sample stands in which row of which batch, counting only those of
             the selection, if there is one.
         lanes: The lanes of this rank.
-        eras: The operations by chain version; the first begins with epoch 0.
+        chain_versions: The operations by chain version; the first begins with epoch 0.
         chunk_rows: Rows that one worker fills at a time.
         selection: The samples of `reader.subset`; None: all.
         arena_finishes: Whether Normalize is done where the batches live.
@@ -91,10 +91,7 @@ class PhasePlan:
 
     @cached_property
     def row_budget(self) -> RowBudget | None:
-        """Return what the rows kept for later epochs need.
-
-        None: none are kept.
-        """
+        """Return what the rows kept for later epochs need; None: none are kept."""
         slots = self.phase.reuse.slots
         if self.fields or not slots:
             return None
@@ -179,7 +176,7 @@ class PhasePlan:
         return tuple(column.field for column in self.volumes.columns)
 
     def form_name(self, chain_version: ChainVersion) -> str:
-        """Return which of `forms` the batches of an era have."""
+        """Return which of `forms` the batches of a chain version have."""
         return self._form_names[self._form(chain_version)]
 
     @cached_property

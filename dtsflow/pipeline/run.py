@@ -116,10 +116,7 @@ class Run:
         return cls(plan, folder, start, origin, group)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield all batches of the run as configured, from `start` on.
-
-        See `passes`.
-        """
+        """Yield all batches of the run as configured, from `start` on; see `passes`."""
         for batches in self.passes():
             yield from batches
 

@@ -21,7 +21,7 @@ PART = "part.{}.json"
 
 try:
     fcntl: Any = importlib.import_module("fcntl")
-except ImportError:  # not on Windows, where two runs of one name are not told apart
+except ImportError:  # not on Windows, where two runs of one name are not kept apart
     fcntl = None
 
 _LOGGER = logging.getLogger("dtsflow")

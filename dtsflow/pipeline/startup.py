@@ -43,10 +43,7 @@ def joined(values: Mapping[str, Any]) -> tuple[Pipeline, Group]:
 
 
 def _group_of(values: Mapping[str, Any]) -> Group | None:
-    """Return the others, who may wait for this rank.
-
-    None: it cannot reach them.
-    """
+    """Return the others, who may wait for this rank; None: it cannot reach them."""
     try:
         return Auto().join(run_path(str(values.get("name"))))
     except DtsflowError:

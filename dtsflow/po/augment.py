@@ -1,16 +1,16 @@
 """RandAugment and TrivialAugment: operations that are themselves drawn.
 
 An augmentation runs one of several kinds of steps, chosen for each sample. The file
-also has the operations that only they use: mapping each value of a pixel to another in
+also has the pixel changes that they need: mapping each value of a pixel to another in
 three ways of Pillow's, and sharpening or smoothing.
 
 A row holds the number of a step of the core, and the row that an operation with that
 step would have drawn. So the reference and the core each run what they have for it.
 
-They are torchvision's, in its order: Identity, ShearX, ShearY, TranslateX, TranslateY,
-Rotate, Brightness, Color, Contrast, Sharpness, Posterize, Solarize, AutoContrast,
-Equalize. Those that change values are Pillow's, bit for bit; those that move pixels
-sample along an exact map (`warp`), about the top left corner for the shears.
+The kinds are torchvision's, in its order: Identity, ShearX, ShearY, TranslateX,
+TranslateY, Rotate, Brightness, Color, Contrast, Sharpness, Posterize, Solarize,
+AutoContrast, Equalize. Those that change values are Pillow's, bit for bit; those that
+move pixels sample along an exact map (`warp`), about the top left corner for the shears.
 """
 
 from collections.abc import Callable

@@ -106,7 +106,7 @@ def _check_place(
         )
 
 
-_SHOWN: Final = 4  # changes of an operation that are told one by one
+_SHOWN: Final = 4  # changes of an operation that are listed one by one
 
 
 def describe(chain: Iterable[object]) -> list[str]:

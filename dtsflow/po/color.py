@@ -204,10 +204,7 @@ class ColorJitter:
         jitter(image, out, params)
 
     def _range(self, name: str) -> tuple[float, float] | None:
-        """Return the factors to draw from.
-
-        None where nothing changes.
-        """
+        """Return the factors to draw from; None where nothing changes."""
         value: float | tuple[float, float] = getattr(self, name)
         neutral = 0.0 if name == "hue" else 1.0
         if isinstance(value, tuple):

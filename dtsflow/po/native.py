@@ -57,10 +57,7 @@ class Drawn(Protocol):
 
 
 def drawings(operations: Sequence[Operation]) -> Drawings | None:
-    """Return the drawings of a chain.
-
-    None where the core cannot draw for all of it.
-    """
+    """Return the drawings of a chain; None where the core cannot draw for all of it."""
     found: Drawings = []
     for position, operation in enumerate(operations):
         own = drawings_at(position, operation)

@@ -63,10 +63,7 @@ class Merging(Protocol):
         """N: places of an epoch."""
 
     def before(self, place: int) -> tuple[int, ...]:
-        """Return how many of the first `place` places each source has.
-
-        `place` ≤ N.
-        """
+        """Return how many of the first `place` places each source has; `place` ≤ N."""
 
     def place(self, source: int, number: int) -> int:
         """Return the place that a source's sample `number` has."""

@@ -50,10 +50,7 @@ class SourceOrder:
 
     @cached_property
     def starts(self) -> Ints:
-        """Return where each block of P begins in C.
-
-        One entry more, the end.
-        """
+        """Return where each block of P begins in C; one entry more, the end."""
         return np.concatenate(([0], np.cumsum(self.counts[self.blocks]))).astype(np.int64)
 
     @property
@@ -156,10 +153,7 @@ class Windows:
 
     @cached_property
     def cuts(self) -> Ints:
-        """Return the number of each window's first sample.
-
-        One entry more, the end.
-        """
+        """Return the number of each window's first sample; one entry more, the end."""
         if self._whole:
             return np.array([0, len(self)], np.int64)
         inner = self._source.starts_of(self._first_turns[1:-1]) - self._start
@@ -191,10 +185,7 @@ class Windows:
 
     @cached_property
     def _first_turns(self) -> Ints:
-        """Return the first turn of each window.
-
-        One entry more, the end.
-        """
+        """Return the first turn of each window; one entry more, the end."""
         turns = self._source.turns_of(self._start, self._stop)
         sizes = window_sizes(len(turns), self._largest)
         return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64) + turns.start

@@ -206,10 +206,7 @@ class Order:
 
     @property
     def planned_bytes(self) -> int:
-        """Return the bytes that the order of an epoch takes.
-
-        Only `full` keeps any.
-        """
+        """Return the bytes that the order of an epoch takes; only `full` keeps any."""
         if self.shuffle is not Shuffle.FULL:
             return 0
         return (SHUFFLED_BYTES + GROUPED_BYTES * (self.group > 1)) * int(self.counts.sum())

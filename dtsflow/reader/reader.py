@@ -120,10 +120,7 @@ class Reader:
         return Mix(self.mix, self.mix_samples)
 
     def mixing(self, volumes: DataSet) -> MixSpec | None:
-        """Return how the sources of the mix take turns.
-
-        None: there is no mix.
-        """
+        """Return how the sources of the mix take turns; None: there is no mix."""
         return None if self.mix is None else Mix(self.mix, self.mix_samples).mixing(volumes)
 
     def arrange(self, found: DataSet, cache: Path | None = None) -> DataSet:

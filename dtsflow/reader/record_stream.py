@@ -79,7 +79,7 @@ class StreamStore:
         self._memory.give_back(rows)
 
     def end(self) -> None:
-        """End the pass; who reads in it is told so at its next record."""
+        """End the pass; its readers learn of it at their next record."""
         for lane in self._lanes.values():
             lane.ended = True
 

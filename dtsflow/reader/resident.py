@@ -161,10 +161,7 @@ class BlockTable:
         return bool(states.all())
 
     def samples(self, ids: Ints, blocks: Ints, stands_for: Ints | None = None) -> Samples:
-        """Return these samples of blocks that have come.
-
-        `stands_for` as in Samples.
-        """
+        """Return these samples of blocks that have come; `stands_for` as in Samples."""
         return Samples(
             memory=self.memory,
             offsets=self._offsets[ids],

@@ -157,7 +157,7 @@ class IoThreads(Generic[AnyReader]):
 
     Args:
         readers: One for each thread.
-        work: What a thread does with its reader; returns once it was told to stop.
+        work: What a thread does with its reader; returns once it was asked to stop.
         stop: Tells all of them.
     """
 

@@ -162,7 +162,7 @@ def _figures(path: Path) -> dict[str, float]:
     None where there is no report.
 
     Raises:
-        ConfigError: It is no report of a run.
+        ConfigError: It is not a report of a run.
     """
     if not path.is_file():
         return {}

@@ -207,8 +207,5 @@ def _digest(digests: Sequence[Mapping[str, Any]], broadcast: Container[str]) -> 
 
 
 def _same(sequences: Sequence[str], ranks: int) -> str | None:
-    """Return the one that all ranks have.
-
-    None if they differ.
-    """
+    """Return the one that all ranks have; None if they differ."""
     return sequences[0] if len(sequences) == ranks and len(set(sequences)) == 1 else None

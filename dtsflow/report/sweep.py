@@ -114,17 +114,14 @@ class SweepFolder:
         (folder / ERROR).unlink(missing_ok=True)
 
     def fail(self, job: Job, error: Exception) -> None:
-        """Keep what the job failed with; of what is no error of ours, also where."""
+        """Keep what the job failed with; for an error that is not ours, also where."""
         told = {"error": type(error).__name__, "message": str(error)}
         if not isinstance(error, DtsflowError):
             told["traceback"] = "".join(traceback.format_exception(error))
         (self.folder(job) / ERROR).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
     def failure(self, job: Job) -> str:
-        """Return what the job failed with, as one line.
-
-        Empty if it did not.
-        """
+        """Return what the job failed with, as one line; empty if it did not."""
         return read_failure(self.folder(job))
 
 

@@ -26,7 +26,7 @@ from dtsflow.station.zone import Zone
 
 Places = npt.NDArray[np.int64]
 Bad = dict[int, DecodeError]
-"""Samples that are no readable images, by their number in the chunk."""
+"""Samples that are not readable images, by their number in the chunk."""
 
 
 @dataclass(slots=True)

@@ -47,10 +47,7 @@ class CachePolicy:
         return 0 if self.always else epoch // self.factor
 
     def slot(self, epoch: int) -> int | None:
-        """Return where the rows of an epoch are kept.
-
-        None: they never are.
-        """
+        """Return where the rows of an epoch are kept; None: they never are."""
         if self.always:
             return 0
         place = epoch % self.factor
@@ -145,7 +142,7 @@ class RowCache:
         self._lock = threading.Lock()
 
     def begin(self, epoch: int, chain_version: int) -> None:
-        """Begin a pass over an epoch; rows of another group or era are forgotten."""
+        """Begin a pass over an epoch; rows of another group or version go."""
         group = self.reuse.group(epoch), chain_version
         if group != self._group:
             self._is_kept[:] = False

@@ -51,10 +51,7 @@ class Zone:
     fields: Mapping[str, Field] = dataclasses.field(default_factory=dict)
 
     def field(self, name: str) -> Field:
-        """Return the field `name`.
-
-        `images` is one, too.
-        """
+        """Return the field `name`; `images` is one, too."""
         if name == IMAGES:
             return Field(self.padded, self.images, self.data_offset)
         return self.fields[name]
