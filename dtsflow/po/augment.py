@@ -10,7 +10,8 @@ step would have drawn. So the reference and the core each run what they have for
 The kinds are torchvision's, in its order: Identity, ShearX, ShearY, TranslateX,
 TranslateY, Rotate, Brightness, Color, Contrast, Sharpness, Posterize, Solarize,
 AutoContrast, Equalize. Those that change values are Pillow's, bit for bit; those that
-move pixels sample along an exact map (`warp`), about the top left corner for the shears.
+move pixels sample along an exact map (`warp`), about the top left corner for the
+shears.
 """
 
 from collections.abc import Callable

@@ -116,7 +116,7 @@ class Handing:
 
 
 def viewed(array: npt.NDArray[Any]) -> torch.Tensor:
-    """The tensor that shares the memory of a writable array; uint16 means bfloat16."""
+    """Return a tensor on the memory of a writable array; uint16 means bfloat16."""
     tensor = torch.from_numpy(array)
     return tensor.view(torch.bfloat16) if array.dtype == DType.BF16.numpy else tensor
 
