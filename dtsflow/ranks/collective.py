@@ -1,6 +1,8 @@
-"""Whether all ranks are about to do the same run, and all of them can.
+"""Work that all ranks of a run do together.
 
-Ranks that share out the items of a job, and wait for each other until it is done.
+`agree` checks that all ranks are about to do the same run, and `together` that all of
+them can. `Collective` shares out the items of a job over the ranks, which wait for each
+other until it is done.
 """
 
 import json
@@ -20,8 +22,8 @@ def together(group: Group, work: Callable[[], T], *, timeout_s: float | None = N
     A rank waits `timeout_s` for the others, by default as long as the group does.
 
     Raises:
-        CommonError: It failed on some; on every rank, naming them and their reasons. A
-            rank that is alone raises its own error.
+        CommonError: It failed on some ranks. Every rank raises this, with their numbers
+            and reasons. A rank that is alone raises its own error.
     """
     if group.is_alone:
         return work()
@@ -45,8 +47,8 @@ def agree(group: Group, facts: Mapping[str, str]) -> None:
     """Return once all ranks have sent the same `facts`; all ranks call it.
 
     Raises:
-        CommonError: They have not; on every rank, naming each fact that differs,
-            its values, and the ranks that have them.
+        CommonError: The facts differ. Every rank raises this, with each fact that
+            differs, its values, and the ranks that have them.
     """
     told = [json.loads(text) for text in group.gather_texts(json.dumps(dict(facts)))]
     names = dict.fromkeys(name for facts in told for name in facts)
@@ -74,7 +76,7 @@ def ranks_text(ranks: Iterable[int]) -> str:
 
 
 def _differing(values: list[str | None]) -> str:
-    """Who has which value, if not all have the same."""
+    """Name the ranks that have each value; empty if all have the same."""
     having: dict[str | None, list[int]] = {}
     for rank, value in enumerate(values):
         having.setdefault(value, []).append(rank)
@@ -103,33 +105,33 @@ class Collective:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this process hears of no other."""
+        """Tell whether this process exchanges texts with no other."""
         return self._group.is_alone
 
     @property
     def is_first(self) -> bool:
-        """Whether this is rank 0, which does what only one may do."""
+        """Tell whether this is rank 0, which does what only one may do."""
         return self._group.rank.index == 0
 
     @property
     def size(self) -> int:
-        """How many ranks there are."""
+        """Return how many ranks there are."""
         return self._group.rank.size
 
     @property
     def cpu_share(self) -> int | None:
-        """CPUs that are this rank's part of its node's; None: not known."""
+        """Return the CPUs that are this rank's part of its node's; None: not known."""
         return self._group.rank.cpu_share
 
     def own(self, items: Sequence[T]) -> Sequence[T]:
-        """This rank's items: they go to the ranks in turn."""
+        """Return this rank's items: they go to the ranks in turn."""
         rank = self._group.rank
         return items[rank.index :: rank.size]
 
     def exchange(self, found: Sequence[T]) -> list[T]:
-        """What all ranks found, one value for each of their own items, in item order.
+        """Return what all ranks found, one value for each own item, in item order.
 
-        The values are such as JSON knows.
+        The values must be plain JSON values.
         """
         if self.is_alone:
             return list(found)
@@ -147,7 +149,7 @@ class Collective:
         return together(self._group, work, timeout_s=_PATIENCE_S)
 
     def first(self, work: Callable[[], T]) -> T | None:
-        """What `work` does on rank 0; None on the others, which wait for it.
+        """Return what `work` does on rank 0; None on the others, which wait for it.
 
         Raises:
             CommonError: It failed, on every rank; a rank that is alone raises its own
@@ -156,7 +158,7 @@ class Collective:
         return together(self._group, work if self.is_first else _nothing, timeout_s=_PATIENCE_S)
 
     def tell(self, text: str) -> str:
-        """What rank 0 passes as `text`, on every rank."""
+        """Return on every rank what rank 0 passes as `text`."""
         said = text if self.is_first else ""
         return self._group.gather_texts(said, timeout_s=_PATIENCE_S)[0]
 
@@ -164,11 +166,11 @@ class Collective:
         """Return once all ranks have sent the same `facts`; one alone does nothing.
 
         Raises:
-            CommonError: They have not; names each that differs.
+            CommonError: The facts differ; names each that does.
         """
         if not self.is_alone:
             agree(self._group, facts())
 
 
 def _nothing() -> None:
-    """What the others do while rank 0 works."""
+    """Do nothing, as the other ranks while rank 0 works."""

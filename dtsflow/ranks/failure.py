@@ -16,8 +16,9 @@ log = logging.getLogger(__name__)
 def ending_all(group: Group) -> Iterator[None]:
     """End all ranks when the body of this `with` raises on one of them.
 
-    What all raise together ends them anyway, so then this rank only leaves; so it does
-    when the body asks to exit without a failure. A rank that is alone raises on.
+    An error that all ranks raise together ends them anyway, so this rank only leaves
+    the group. It also only leaves when the body asks to exit without a failure. A rank
+    that is alone raises its error as usual.
     """
     try:
         yield
@@ -40,9 +41,9 @@ def is_failure(error: BaseException, group: Group) -> bool:
 
 
 def tell(rank: int, size: int, reason: str) -> None:
-    """Say why all ranks end, before the process ends without a chance to.
+    """Report why all ranks end, before this process ends at once.
 
-    It goes to the log, and to stderr where the program has set up no log of its own.
+    The report goes to the log, and to stderr if the program has not set up a log.
     """
     log.critical("rank %d of %d: %s", rank, size, reason)
     if not logging.getLogger().handlers:
@@ -52,7 +53,7 @@ def tell(rank: int, size: int, reason: str) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """The message of an error of ours, else the traceback: it has no other witness."""
+    """Return the message of an error of ours, else the traceback, its only witness."""
     if isinstance(error, DtsflowError):
         return str(error)
     if isinstance(error, KeyboardInterrupt):
