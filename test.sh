@@ -16,7 +16,9 @@ ruff format --check
 say "mypy"
 mypy
 say "pytest"
-pytest --numprocesses auto --dist worksteal "$@"
+pytest -m "not alone" --numprocesses auto --dist worksteal "$@"
+say "pytest, what runs alone"
+pytest -m alone "$@"
 say "pytest of the plugins"
 pytest plugins/*/tests
 .ci/fuzz.sh 20

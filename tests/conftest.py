@@ -36,6 +36,30 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 ROOT = Path(__file__).parents[1]
 
+# Tests that hold processes to seconds, or start many: beside others they would fail.
+ALONE = (
+    "cli/test_main.py",
+    "cli/test_multirun.py",
+    "cli/test_pack_ranks.py",
+    "cli/test_stopped_runs.py",
+    "cli/test_verify_ranks.py",
+    "consumer/test_train.py",
+    "pipeline/test_lifetime.py",
+    "pipeline/test_two_seconds.py",
+    "ranks/",
+    "reader/test_shared_resident.py",
+    "volume/packing/test_resume.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what runs alone, after all that can run side by side."""
+    for item in items:
+        if item.path.is_relative_to(ROOT / "tests"):
+            where = item.path.relative_to(ROOT / "tests").as_posix()
+            if where.startswith(ALONE):
+                item.add_marker("alone")
+
 
 def pytest_collection_finish() -> None:
     """Leave what is here for good, all tests among it, out of each later collection."""
