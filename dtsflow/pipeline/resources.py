@@ -122,7 +122,8 @@ class Resources:
         self, phase: str, epoch: int, double_buffer: DoubleBuffer, stream: Any = None
     ) -> Feed:
         """Let the workers fill the batches of a new pass; an earlier pass ends."""
-        if self._closed or self._arena is None:
+        arena = self._arena  # close() may come at any line that follows; the workers tell
+        if self._closed or arena is None:
             raise ClosedError("The run is closed: open the plan again to read more batches.")
         if os.getpid() != self._process:
             raise ClosedError(
@@ -138,7 +139,7 @@ class Resources:
         own.prepare(epoch)
         form = plan.form_name(plan.chain_version(epoch))
         self._double_buffer, self._store = double_buffer, store
-        self._feed = feed = self._arena.feed(
+        self._feed = feed = arena.feed(
             form,
             double_buffer,
             timeout_s=self._timeout_s,
@@ -158,7 +159,7 @@ class Resources:
             stop=lambda: double_buffer.is_closed,
         )
         self._bad_samples = bad
-        zones, batch = self._arena.zones[form], plan.batch_operations(epoch)
+        zones, batch = arena.zones[form], plan.batch_operations(epoch)
         by_source = isinstance(plan.volumes, MixedSet)
         parts = (store, table, zones, plan.chunk_rows, bad)
         make = partial(Filler, *parts, batch=batch, by_source=by_source, reusing=reusing)

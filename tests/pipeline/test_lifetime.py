@@ -380,6 +380,22 @@ def test_a_run_closed_while_a_pass_begins_ends_both(
     assert not threads()
 
 
+def test_a_run_closed_when_its_workers_have_settled_is_a_closed_one(
+    digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = open_run(digits)
+    settle = Workers.settle
+
+    def settle_and_close(workers: Workers, timeout_s: float) -> None:
+        settle(workers, timeout_s)
+        run.close()
+
+    monkeypatch.setattr(Workers, "settle", settle_and_close)
+    with pytest.raises(ClosedError, match="The run is closed"):
+        next(iter(run.epoch(0)))
+    assert not threads()
+
+
 def test_one_damaged_block_fails_only_the_batches_that_need_it(workdir: Path) -> None:
     blocks = [[(jpeg(seed=4 * b + i), b) for i in range(4)] for b in range(3)]
     path = write_block_volume(workdir / "x.dts", blocks)
