@@ -1,4 +1,4 @@
-"""Many workers fill one batch: zones and turns."""
+"""Many workers fill one batch: zones, the double buffer, engines."""
 
 from dtsflow.station.double_buffer import Station
 
